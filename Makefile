@@ -1,0 +1,36 @@
+# Two commands: `make demo` and `make test`. Both set up all they need; the second time is quick.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo-output
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test clean
+
+help:
+	@echo "make demo   install divea into $(VENV) and run it on a generated pair of graphs"
+	@echo "make test   lint, type check and run the whole test suite"
+	@echo "make clean  remove $(VENV) and $(DEMO)"
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+demo: $(VENV)/installed
+	rm -rf $(DEMO)
+	$(BIN)/divea synth $(DEMO) --entities 15000 --seed 1
+	$(BIN)/divea info $(DEMO)/task
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses 2
+
+clean:
+	rm -rf $(VENV) $(DEMO)

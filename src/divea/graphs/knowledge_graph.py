@@ -1,0 +1,154 @@
+"""A knowledge graph as arrays: labels, triples, and the adjacency that the algorithms read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from divea.graphs.attributes import Attributes
+from divea.graphs.labels import Hashes, Ids, as_labels, find_labels, hash_labels
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Triples = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class KnowledgeGraph:
+    """Entities, relations and the triples between them.
+
+    Ids are positions in `entities` and `relations`, which stand in the order of their labels'
+    hashes; `triples` is a set, sorted by head, relation, tail. So the same statements give the
+    same arrays whatever the file they came from. Make one with `from_triples`, with
+    `divea.read_graph`, or with a `GraphBuilder`.
+
+    >>> graph = KnowledgeGraph.from_triples([("Rome", "capitalOf", "Italy")], extra_entities=["Oslo"])
+    >>> graph
+    KnowledgeGraph(3 entities, 1 relations, 1 triples)
+    >>> graph.label(graph.find(["Italy", "Atlantis"]))
+    ['Italy', None]
+    """
+
+    entities: pa.Array
+    relations: pa.Array
+    triples: Triples
+    attributes: Attributes | None = None
+    repeated_triples: int = 0
+    """How many statements the files made more than once; a graph holds each one once."""
+
+    @classmethod
+    def from_triples(
+        cls, triples: Iterable[tuple[str, str, str]], extra_entities: Iterable[str] = ()
+    ) -> KnowledgeGraph:
+        """A graph from (head, relation, tail) labels; `extra_entities` may stand in no triple."""
+        from divea.graphs.builder import GraphBuilder
+
+        columns = list(zip(*triples, strict=True)) or [(), (), ()]
+        builder = GraphBuilder()
+        builder.add_triples(*(as_labels(column) for column in columns))
+        builder.add_entities(as_labels(extra_entities))
+        return builder.build()
+
+    @property
+    def num_entities(self) -> int:
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        return len(self.relations)
+
+    @property
+    def num_triples(self) -> int:
+        return len(self.triples)
+
+    @property
+    def heads(self) -> Ids:
+        return self.triples[:, 0]
+
+    @property
+    def tails(self) -> Ids:
+        return self.triples[:, 2]
+
+    @cached_property
+    def _entity_hashes(self) -> Hashes:
+        return hash_labels(self.entities)
+
+    def find(self, labels: Iterable[str] | pa.Array | pa.ChunkedArray) -> Ids:
+        """The id of each entity label, -1 for a label that is not an entity of this graph."""
+        return find_labels(as_labels(labels), self.entities, self._entity_hashes)
+
+    def label(self, ids: npt.ArrayLike) -> list[str | None]:
+        """The label of each entity id, None for an id of -1."""
+        wanted = np.asarray(ids)
+        labels: list[str | None] = self.entities.take(pa.array(wanted, mask=wanted < 0)).to_pylist()
+        return labels
+
+    @cached_property
+    def adjacency(self) -> csr_array:
+        """Undirected neighbours as int32 CSR; the value is how many triples join the two.
+
+        Both directions are stored and self-loops are left out: an entity is no evidence for
+        itself, and the algorithms add their own term for it where they want one.
+        """
+        from scipy.sparse import csr_array
+
+        proper = self.heads != self.tails
+        heads, tails = self.heads[proper], self.tails[proper]
+        ends = np.concatenate([heads, tails]), np.concatenate([tails, heads])
+        ones = np.ones(len(ends[0]), dtype=np.int32)
+        # Building from coordinates sums repeated pairs, which is the multiplicity.
+        return csr_array((ones, ends), shape=(self.num_entities, self.num_entities))
+
+    @cached_property
+    def degrees(self) -> Ids:
+        """Number of triples each entity stands in (a self-loop counts once)."""
+        counts = np.bincount(self.heads, minlength=self.num_entities)
+        loose = self.tails[self.heads != self.tails]
+        counts += np.bincount(loose, minlength=self.num_entities)
+        return counts.astype(np.int32)
+
+    def subgraph(self, entity_ids: npt.ArrayLike) -> KnowledgeGraph:
+        """The graph between these entities, all of them kept; relations keep their ids.
+
+        Entities are renumbered by their rank in `entity_ids` sorted, so the order of ids, and
+        with it every invariant of this class, is kept. Attributes are left behind.
+        """
+        kept = np.unique(np.asarray(entity_ids, dtype=np.int32))
+        new_id = np.full(self.num_entities, -1, dtype=np.int32)
+        new_id[kept] = np.arange(len(kept), dtype=np.int32)
+        heads, tails = new_id[self.heads], new_id[self.tails]
+        inside = (heads >= 0) & (tails >= 0)
+        triples = np.stack([heads[inside], self.triples[inside, 1], tails[inside]], axis=1)
+        return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, triples)
+
+    @cached_property
+    def names(self) -> pa.Array:
+        """A human-readable name for each entity: its label attribute, else the end of its IRI."""
+        from divea.graphs.names import entity_names
+
+        return entity_names(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KnowledgeGraph):
+            return NotImplemented
+        return (
+            self.entities.equals(other.entities)
+            and self.relations.equals(other.relations)
+            and np.array_equal(self.triples, other.triples)
+            and self.attributes == other.attributes
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"KnowledgeGraph({self.num_entities} entities, {self.num_relations} relations, "
+            f"{self.num_triples} triples)"
+        )
