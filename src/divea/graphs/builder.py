@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from divea.graphs.attributes import Attributes
 from divea.graphs.knowledge_graph import KnowledgeGraph, Triples
-from divea.graphs.labels import LABEL, Hashes, Ids, LabelInterner, hash_labels, rank_of
+from divea.graphs.labels import LABEL, Ids, LabelInterner, hash_labels
 
 
 class _Vocabulary:
@@ -47,10 +47,10 @@ class GraphBuilder:
         self._entities = LabelInterner()
         self._relations = _Vocabulary()
         self._predicates = _Vocabulary()
-        self._heads: list[Hashes] = []
-        self._tails: list[Hashes] = []
+        self._heads: list[Ids] = []
+        self._tails: list[Ids] = []
         self._relation_codes: list[Ids] = []
-        self._subjects: list[Hashes] = []
+        self._subjects: list[Ids] = []
         self._predicate_codes: list[Ids] = []
         self._values: list[pa.Array] = []
         self._kinds: list[pa.Array] = []
@@ -79,22 +79,47 @@ class GraphBuilder:
 
     def build(self) -> KnowledgeGraph:
         """The graph; the builder is spent afterwards."""
-        entities, hashes = self._entities.finish()
-        heads, tails = _spend(self._heads, hashes), _spend(self._tails, hashes)
+        entities, entity_id = self._entities.finish()
         relations, relation_id = self._relations.finish()
-        codes = _concatenate(self._relation_codes)
-        triples, repeated = _sorted_set(heads, relation_id[codes], tails, len(entities), len(relations))
-        return KnowledgeGraph(entities, relations, triples, self._attributes(hashes), repeated)
+        stated = sum(map(len, self._heads))
+        triples = self._triples(entity_id, relation_id, len(entities), len(relations))
+        return KnowledgeGraph(
+            entities, relations, triples, self._attributes(entity_id), stated - len(triples)
+        )
 
-    def _attributes(self, hashes: Hashes) -> Attributes | None:
+    def _triples(self, entity_id: Ids, relation_id: Ids, entities: int, relations: int) -> Triples:
+        """Sorted and without copies."""
+        if entities * relations * entities >= 1 << 63:
+            columns = [
+                _spend(self._heads, entity_id),
+                _spend(self._relation_codes, relation_id),
+                _spend(self._tails, entity_id),
+            ]
+            return np.unique(np.stack(columns, axis=1), axis=0)
+        # One integer per triple sorts several times faster than rows of three, in less memory.
+        keys: npt.NDArray[np.int64] = _spend(self._heads, entity_id).astype(np.int64)
+        keys *= relations
+        keys += _spend(self._relation_codes, relation_id)
+        keys *= entities
+        keys += _spend(self._tails, entity_id)
+        keys.sort()
+        keys = keys[_starts_of_runs(keys[1:] != keys[:-1], len(keys))]
+        triples = np.empty((len(keys), 3), dtype=np.int32)
+        for column, base in ((2, entities), (1, relations)):
+            np.remainder(keys, max(base, 1), out=triples[:, column], casting="unsafe")
+            keys //= max(base, 1)
+        triples[:, 0] = keys
+        return triples
+
+    def _attributes(self, entity_id: Ids) -> Attributes | None:
         if not self._subjects:
             return None
-        subjects = _spend(self._subjects, hashes)
+        subjects = _spend(self._subjects, entity_id)
         labels, predicate_id = self._predicates.finish()
         table = pa.table(
             {
                 "entity": pa.array(subjects),
-                "predicate": pa.array(predicate_id[_concatenate(self._predicate_codes)]),
+                "predicate": pa.array(_spend(self._predicate_codes, predicate_id)),
                 "value": pa.chunked_array(self._values),
                 "kind": pa.chunked_array(self._kinds),
             }
@@ -116,45 +141,15 @@ def as_one_array(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
-def _spend(blocks: list[Hashes], known: Hashes) -> Ids:
-    """Hashes to ids, freeing each block as it goes."""
+def _spend(blocks: list[Ids], id_of_code: Ids) -> Ids:
+    """Codes to ids, freeing each block as it goes."""
     ids = np.empty(sum(map(len, blocks)), dtype=np.int32)
-    at = len(ids)
+    end = len(ids)
     while blocks:
         block = blocks.pop()
-        ids[at - len(block) : at] = rank_of(block, known)
-        at -= len(block)
+        np.take(id_of_code, block, out=ids[end - len(block) : end])
+        end -= len(block)
     return ids
-
-
-def _concatenate(blocks: list[Ids]) -> Ids:
-    return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int32)
-
-
-def _sorted_set(
-    heads: Ids, relations: Ids, tails: Ids, num_entities: int, num_relations: int
-) -> tuple[Triples, int]:
-    """Triples sorted and without copies, and how many copies there were."""
-    if num_entities * num_relations * num_entities < 1 << 63:
-        # One integer per triple sorts several times faster than three columns.
-        keys: npt.NDArray[np.int64] = heads.astype(np.int64)
-        keys *= num_relations
-        keys += relations
-        keys *= num_entities
-        keys += tails
-        keys.sort()
-        keys = keys[_starts_of_runs(keys[1:] != keys[:-1], len(keys))]
-        triples = np.empty((len(keys), 3), dtype=np.int32)
-        np.remainder(keys, max(num_entities, 1), out=triples[:, 2], casting="unsafe")
-        keys //= max(num_entities, 1)
-        np.remainder(keys, max(num_relations, 1), out=triples[:, 1], casting="unsafe")
-        keys //= max(num_relations, 1)
-        triples[:, 0] = keys
-    else:
-        triples = np.stack([heads, relations, tails], axis=1)[np.lexsort((tails, relations, heads))]
-        changes = (triples[1:] != triples[:-1]).any(axis=1)
-        triples = triples[_starts_of_runs(changes, len(triples))]
-    return triples, len(heads) - len(triples)
 
 
 def _starts_of_runs(changes: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.bool_]:

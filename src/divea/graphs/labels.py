@@ -20,7 +20,7 @@ Ids = npt.NDArray[np.int32]
 LABEL = pa.large_string()
 """The Arrow type of every label (64-bit offsets: no 2 GiB limit)."""
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 _WORD_KEY = np.uint64(0x9E3779B97F4A7C15)
 _LENGTH_KEY = np.uint64(0xD6E8FEB86659FD93)
 _FOLD = np.uint64(32)
@@ -128,62 +128,81 @@ def find_labels(labels: pa.Array, known: pa.Array, known_hashes: Hashes) -> Ids:
 
 
 class LabelInterner:
-    """Collects the distinct labels of a stream in memory proportional to the distinct ones.
+    """Gives ids to the labels of a stream, in memory proportional to the distinct ones.
 
-    A direct-mapped table of hashes remembers what was seen: a hit is certain (the whole hash is
-    compared), a miss at worst keeps a label twice until `finish` drops the copy.
+    A table of hashes, two places for each, remembers which labels were seen. A hit is certain,
+    because the whole hash is compared; a miss at worst gives a label a second code, which
+    `finish` maps to the same id.
 
     >>> interner = LabelInterner()
-    >>> first, second = interner.add(as_labels(["b", "a"])), interner.add(as_labels(["a"]))
-    >>> labels, hashes = interner.finish()
-    >>> labels.take(pa.array(rank_of(second, hashes))).to_pylist()
-    ['a']
+    >>> codes = [interner.add(as_labels(batch)) for batch in (["b", "a"], ["a"])]
+    >>> labels, id_of_code = interner.finish()
+    >>> labels.take(pa.array(id_of_code[np.concatenate(codes)])).to_pylist()
+    ['b', 'a', 'a']
     """
 
     def __init__(self) -> None:
-        self._table: Hashes = np.zeros(_BLOCK, dtype=np.uint64)
-        self._kept: list[pa.Array] = []
-        self._kept_hashes: list[Hashes] = []
+        self._table: Ids = np.full(_BLOCK, -1, dtype=np.int32)
+        self._hash_of_code: Hashes = np.zeros(_BLOCK, dtype=np.uint64)
         self._count = 0
-        self._compact_above = _BLOCK
+        self._labels: list[pa.Array] = []
 
-    def add(self, labels: pa.Array) -> Hashes:
-        """Remember these labels; returns their hashes, to be turned into ids after `finish`."""
+    def add(self, labels: pa.Array) -> Ids:
+        """A code for each label; `finish` tells the id of each code."""
         hashes = hash_labels(labels)
-        slots = hashes & np.uint64(len(self._table) - 1)
-        # A hash of 0 looks like an empty slot, so such a label is kept every time.
-        missed = np.flatnonzero((self._table[slots] != hashes) | (hashes == 0))
+        codes = self._table[self._place(hashes, 0)]
+        missed = np.flatnonzero(self._differs(codes, hashes))
         if len(missed):
-            self._table[slots[missed]] = hashes[missed]
-            self._kept.append(labels.take(pa.array(missed)).cast(LABEL))
-            self._kept_hashes.append(hashes[missed])
-            self._count += len(missed)
-            if self._count > self._compact_above:
-                self._compact()
-        return hashes
+            codes[missed] = self._table[self._place(hashes[missed], 1)]
+            missed = missed[self._differs(codes[missed], hashes[missed])]
+        if len(missed):
+            codes[missed] = self._add_codes(hashes[missed])
+            self._labels.append(labels.take(pa.array(missed)).cast(LABEL))
+        return codes
 
-    def _compact(self) -> None:
-        """Drop the copies and fit the table to the distinct labels, four slots for each."""
-        labels, hashes = self._distinct()
-        self._kept, self._kept_hashes, self._count = [labels], [hashes], len(hashes)
-        self._compact_above = max(_BLOCK, 2 * len(hashes))
-        size = len(self._table)
-        while size < 4 * len(hashes):
-            size *= 2
-        if size > len(self._table):
-            self._table = np.zeros(size, dtype=np.uint64)
-            self._table[hashes & np.uint64(size - 1)] = hashes
+    def finish(self) -> tuple[pa.Array, Ids]:
+        """The distinct labels in id order, and the id of each code; the interner is spent."""
+        del self._table
+        if not self._labels:
+            return pa.array([], type=LABEL), np.zeros(0, dtype=np.int32)
+        hashes = self._hash_of_code[: self._count]
+        order = np.argsort(hashes)
+        hashes = hashes[order]
+        starts = np.concatenate([[True], hashes[1:] != hashes[:-1]])
+        id_of_code = np.empty(len(order), dtype=np.int32)
+        id_of_code[order] = np.cumsum(starts, dtype=np.int32) - 1
+        labels = pa.concat_arrays(self._labels)
+        del self._labels, self._hash_of_code
+        return labels.take(pa.array(order[starts])), id_of_code
 
-    def _distinct(self) -> tuple[pa.Array, Hashes]:
-        if not self._kept:
-            return pa.array([], type=LABEL), np.zeros(0, dtype=np.uint64)
-        hashes, first = np.unique(np.concatenate(self._kept_hashes), return_index=True)
-        self._kept_hashes = []
-        labels = pa.concat_arrays(self._kept)
-        self._kept = []
-        return labels.take(pa.array(first)), hashes
+    def _place(self, hashes: Hashes, choice: int) -> Hashes:
+        """The first or the second place of each hash in the table."""
+        return (hashes >> np.uint64(32 * choice)) & np.uint64(len(self._table) - 1)
 
-    def finish(self) -> tuple[pa.Array, Hashes]:
-        """The distinct labels in id order, and their hashes (sorted)."""
-        self._table = np.zeros(0, dtype=np.uint64)
-        return self._distinct()
+    def _differs(self, codes: Ids, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        return (self._hash_of_code[codes] != hashes) | (codes < 0)
+
+    def _add_codes(self, hashes: Hashes) -> Ids:
+        codes = np.arange(self._count, self._count + len(hashes), dtype=np.int32)
+        self._count += len(hashes)
+        if self._count > len(self._hash_of_code):
+            # Not in place: a resized array would have to own its data alone.
+            grown = np.zeros(2 * self._count, dtype=np.uint64)
+            grown[: len(self._hash_of_code)] = self._hash_of_code
+            self._hash_of_code = grown
+        self._hash_of_code[codes] = hashes
+        if 3 * self._count > len(self._table):
+            size = len(self._table)
+            while size < 4 * self._count:
+                size *= 2
+            self._table = np.full(size, -1, dtype=np.int32)
+            self._insert(np.arange(self._count, dtype=np.int32))
+        else:
+            self._insert(codes)
+        return codes
+
+    def _insert(self, codes: Ids) -> None:
+        hashes = self._hash_of_code[codes]
+        first, second = self._place(hashes, 0), self._place(hashes, 1)
+        # Where both places are taken, the older label is forgotten and may get a second code.
+        self._table[np.where(self._table[first] < 0, first, second)] = codes

@@ -1,0 +1,87 @@
+"""One graph in one file, in any of the formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from divea.atomic import new_file
+from divea.errors import InputError
+from divea.formats.delimited import first_row, read_columns, write_columns
+from divea.formats.parquet import column_names, read_label_columns
+from divea.formats.rdf import SYNTAX, read_rdf, write_ntriples
+from divea.formats.sniff import GRAPH_HEADERS, kind_of, suffix_of
+from divea.graphs import GraphBuilder, KnowledgeGraph
+
+COLUMNS = GRAPH_HEADERS[0]
+
+
+def read_graph(path: str | Path) -> KnowledgeGraph:
+    """Read a knowledge graph from N-Triples, Turtle, RDF/XML, TSV, CSV or Parquet.
+
+    The format is told by the content, then by the name; .gz, .bz2, .xz and .zst are opened.
+    A table has three columns, head, relation and tail, with or without a header.
+    """
+    path = Path(path)
+    kind = kind_of(path)
+    if kind in SYNTAX:
+        return read_rdf(path, kind)
+    if kind in ("sssom", "oaei"):
+        raise InputError("holds mappings, not a graph", path=path)
+    graph = read_parquet_triples(path) if kind == "parquet" else _read_table(path)
+    if graph.num_triples == 0:
+        raise InputError("holds no triples", path=path)
+    return graph
+
+
+def is_graph_header(columns: list[str]) -> bool:
+    """Whether a first row names the columns of triples."""
+    return tuple(column.strip().lower() for column in columns) in GRAPH_HEADERS
+
+
+def _read_table(path: Path) -> KnowledgeGraph:
+    builder = GraphBuilder()
+    header = is_graph_header(first_row(path))
+    for batch in read_columns(path, COLUMNS, header=header, dictionary=("relation",)):
+        builder.add_triples(*batch.columns)
+    return builder.build()
+
+
+def read_parquet_triples(path: Path) -> KnowledgeGraph:
+    """Triples in a Parquet file whose columns have one of the usual sets of names."""
+    found = column_names(path)
+    names = next((header for header in GRAPH_HEADERS if set(header) <= set(found)), COLUMNS)
+    builder = GraphBuilder()
+    for heads, relations, tails in read_label_columns(path, names):
+        builder.add_triples(heads, relations, tails)
+    return builder.build()
+
+
+def triple_labels(graph: KnowledgeGraph) -> pa.Table:
+    """The triples as a table of labels."""
+    heads, relations, tails = (pa.array(np.ascontiguousarray(column)) for column in graph.triples.T)
+    columns = graph.entities.take(heads), graph.relations.take(relations), graph.entities.take(tails)
+    return pa.table(dict(zip(COLUMNS, columns, strict=True)))
+
+
+def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
+    """Write a graph as the name of the file says: .nt, .ttl, .tsv, .csv or .parquet.
+
+    Only the RDF formats hold literals, and none of these holds an entity that stands in no
+    statement; a divea task folder holds both.
+    """
+    path = Path(path)
+    suffix = suffix_of(path)
+    if suffix not in (".nt", ".ttl", ".tsv", ".csv", ".parquet"):
+        raise InputError("cannot tell a graph format: use .nt, .ttl, .tsv, .csv or .parquet", path=path)
+    with new_file(path) as aside:
+        if suffix in (".nt", ".ttl"):
+            # N-Triples is a subset of Turtle.
+            write_ntriples(graph, aside)
+        elif suffix == ".parquet":
+            pq.write_table(triple_labels(graph), aside, compression="zstd")
+        else:
+            write_columns(aside, triple_labels(graph), header=suffix == ".csv")

@@ -1,0 +1,58 @@
+"""Files that say which label stands behind which id of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from divea.errors import InputError
+from divea.formats.delimited import read_columns
+from divea.graphs.labels import LABEL, Ids, find_labels, hash_labels
+
+
+class IdLabels:
+    """The ids of one file and the label of each; both are told apart as text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        batches = list(read_columns(path, ("id", "label")))
+        ids = pa.concat_arrays([batch["id"] for batch in batches])
+        labels = pa.concat_arrays([batch["label"] for batch in batches])
+        _refuse_repeats(path, "id", ids)
+        _refuse_repeats(path, "label", labels)
+        hashes = hash_labels(ids)
+        order = np.argsort(hashes)
+        self._hashes = hashes[order]
+        self._ids = ids.take(pa.array(order))
+        self.labels = labels.take(pa.array(order))
+
+    def find(self, ids: pa.Array) -> Ids:
+        """Row of each id, -1 where there is none."""
+        return find_labels(ids, self._ids, self._hashes)
+
+    def labelled(self, ids: pa.Array, path: Path, line: int, relations: IdLabels | None = None) -> pa.Array:
+        """The labels of ids that stand in `path` from `line` on.
+
+        `relations` only serves a better message, for an entity id that is a relation's.
+        """
+        rows = self.find(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            bad = ids[int(unknown[0])].as_py()
+            message = f"the id {bad} has no label in {self.path.name}"
+            if relations is not None and relations.find(pa.array([bad], type=LABEL))[0] >= 0:
+                message = f"the id {bad} is a relation's ({relations.path.name}), used as an entity"
+            raise InputError(message, path=path, line=line + int(unknown[0]))
+        return pa.DictionaryArray.from_arrays(pa.array(rows), self.labels)
+
+
+def _refuse_repeats(path: Path, what: str, column: pa.Array) -> None:
+    counts = pc.value_counts(column)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        value = repeated[0]["values"].as_py()
+        line = int(np.flatnonzero(pc.equal(column, value))[1]) + 1
+        raise InputError(f"the {what} {value!r} stands here twice", path=path, line=line)

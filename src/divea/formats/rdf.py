@@ -1,0 +1,123 @@
+"""RDF graphs: N-Triples, Turtle and RDF/XML in, N-Triples (which is Turtle too) out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
+
+from divea.errors import InputError
+from divea.formats.delimited import open_output
+from divea.formats.iri import from_term, to_terms
+from divea.formats.stream import LONGEST_LINE, open_text
+from divea.graphs import Attributes, GraphBuilder, KnowledgeGraph
+from divea.graphs.labels import LABEL, as_labels
+
+SYNTAX = {"ntriples": RdfFormat.N_TRIPLES, "turtle": RdfFormat.TURTLE, "rdfxml": RdfFormat.RDF_XML}
+
+_BATCH = 1 << 16
+_STRING = "http://www.w3.org/2001/XMLSchema#string"
+
+
+def parse_file(path: Path, syntax: str) -> Iterator[Triple]:
+    """Statements of a file, as pyoxigraph's terms; errors name the line."""
+    with open_text(path) as stream:
+        try:
+            yield from parse(stream, SYNTAX[syntax], without_named_graphs=True)
+        except SyntaxError as error:
+            message = error.msg.removesuffix(f" (line {error.lineno})")
+            raise InputError(f"not valid RDF: {message}", path=path, line=error.lineno) from error
+        except UnicodeDecodeError as error:
+            raise InputError("is not UTF-8; convert it first", path=path) from error
+
+
+def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
+    """IRIs and blank nodes become entities, literals become attributes."""
+    builder = GraphBuilder()
+    links: tuple[list[str], list[str], list[str]] = ([], [], [])
+    literals: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
+    add_head, add_relation, add_tail = (column.append for column in links)
+    for statement in parse_file(path, syntax):
+        subject, object_ = statement.subject, statement.object
+        if isinstance(object_, Literal):
+            if len(object_.value) > LONGEST_LINE:
+                raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
+            row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
+            for column, value in zip(literals, row, strict=True):
+                column.append(value)
+            if len(literals[0]) >= _BATCH:
+                _flush(builder.add_attributes, literals)
+        else:
+            add_head(_label(subject, path))
+            add_relation(statement.predicate.value)
+            add_tail(_label(object_, path))
+            if len(links[0]) >= _BATCH:
+                _flush(builder.add_triples, links)
+    _flush(builder.add_triples, links)
+    _flush(builder.add_attributes, literals)
+    return builder.build()
+
+
+def _label(term: object, path: Path) -> str:
+    if isinstance(term, Triple):
+        raise InputError("states something about a statement (RDF-star), which is not supported", path=path)
+    return from_term(term)  # type: ignore[arg-type]
+
+
+def _kind(literal: Literal) -> str:
+    if literal.language is not None:
+        return f"@{literal.language}"
+    return "" if literal.datatype.value == _STRING else literal.datatype.value
+
+
+def _flush(add: Callable[..., None], columns: tuple[list[str], ...]) -> None:
+    """Hand the collected columns to the builder and start anew."""
+    add(*(as_labels(column) for column in columns))
+    for column in columns:
+        column.clear()
+
+
+def write_ntriples(graph: KnowledgeGraph, path: Path) -> None:
+    """Every triple and literal as one N-Triples line."""
+    entities = as_labels(to_terms(graph.entities.to_pylist()))
+    relations = as_labels(to_terms(graph.relations.to_pylist()))
+    with open_output(path) as sink:
+        for first in range(0, graph.num_triples, _BATCH):
+            heads, kinds, tails = (pa.array(c) for c in graph.triples[first : first + _BATCH].T)
+            _write_lines(sink, entities.take(heads), relations.take(kinds), entities.take(tails))
+        if graph.attributes is not None:
+            _write_literals(sink, entities, graph.attributes)
+
+
+def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attributes) -> None:
+    predicates = as_labels(to_terms(attributes.predicate_labels.to_pylist()))
+    for first in range(0, len(attributes), _BATCH):
+        rows = slice(first, first + _BATCH)
+        terms = [
+            str(_literal(value, kind))
+            for value, kind in zip(
+                attributes.values[rows].to_pylist(), attributes.kinds[rows].to_pylist(), strict=True
+            )
+        ]
+        _write_lines(
+            sink,
+            entities.take(pa.array(attributes.entities[rows])),
+            predicates.take(pa.array(attributes.predicates[rows])),
+            as_labels(terms),
+        )
+
+
+def _literal(value: str, kind: str) -> Literal:
+    if kind.startswith("@"):
+        return Literal(value, language=kind[1:])
+    return Literal(value, datatype=NamedNode(kind)) if kind else Literal(value)
+
+
+def _write_lines(sink: pa.NativeFile, heads: pa.Array, relations: pa.Array, tails: pa.Array) -> None:
+    dot = pa.scalar(".", type=LABEL)
+    lines = pc.binary_join_element_wise(heads, relations, tails, dot, pa.scalar(" ", type=LABEL))
+    lines = pc.binary_join_element_wise(lines, pa.scalar("\n", type=LABEL), pa.scalar("", type=LABEL))
+    sink.write("".join(lines.to_pylist()).encode())
