@@ -1,6 +1,57 @@
-"""divea: aligns the entities of two large knowledge graphs by division into subtasks."""
+"""divea aligns the entities of two large knowledge graphs by dividing the job into subtasks.
 
-from divea.errors import InputError
-from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+>>> import divea
+>>> task = divea.read_task("path/to/folder")  # doctest: +SKIP
 
-__all__ = ["AlignmentTask", "InputError", "KnowledgeGraph", "Links"]
+What stands in `__all__` is the public surface; it is imported when first used, so that
+`import divea` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from divea.errors import InputError
+    from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
+    from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+
+__version__ = _version("divea")
+
+_HOME = {
+    "AlignmentTask": "divea.graphs",
+    "InputError": "divea.errors",
+    "KnowledgeGraph": "divea.graphs",
+    "Links": "divea.graphs",
+    "read_graph": "divea.formats",
+    "read_links": "divea.formats",
+    "read_task": "divea.formats",
+    "write_graph": "divea.formats",
+    "write_mappings": "divea.formats",
+    "write_task": "divea.formats",
+}
+
+__all__ = [
+    "AlignmentTask",
+    "InputError",
+    "KnowledgeGraph",
+    "Links",
+    "read_graph",
+    "read_links",
+    "read_task",
+    "write_graph",
+    "write_mappings",
+    "write_task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'divea' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

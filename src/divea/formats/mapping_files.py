@@ -13,8 +13,9 @@ from divea.atomic import new_file
 from divea.errors import InputError
 from divea.formats.delimited import first_row, read_columns, write_columns
 from divea.formats.oaei import read_oaei, write_oaei
-from divea.formats.parquet import open_parquet, read_label_columns
-from divea.formats.same_as import read_same_as, write_same_as
+from divea.formats.parquet import column_names, open_parquet, read_label_columns
+from divea.formats.rdf import parse_file
+from divea.formats.same_as import SAME_AS, read_same_as, write_same_as
 from divea.formats.sniff import kind_of, suffix_of
 from divea.formats.sssom import read_sssom, write_sssom
 from divea.graphs.labels import LABEL, as_labels
@@ -87,6 +88,20 @@ def write_mappings(table: pa.Table, path: str | Path) -> None:
             write_oaei(table, aside)
         else:
             write_columns(aside, table, header=True)
+
+
+def holds_mappings(path: Path) -> bool:
+    """Whether a file holds mappings rather than a graph: its columns or first statement tell."""
+    kind = kind_of(path)
+    if kind in ("sssom", "oaei"):
+        return True
+    if kind == "parquet":
+        return is_mapping_header(column_names(path))
+    if kind == "table":
+        columns = first_row(path)
+        return is_mapping_header(columns) or len(columns) == 2
+    first = next(iter(parse_file(path, kind)), None)
+    return first is not None and first.predicate.value == SAME_AS
 
 
 def is_mapping_header(columns: list[str]) -> bool:

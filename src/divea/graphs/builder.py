@@ -21,8 +21,10 @@ class _Vocabulary:
     def encode(self, column: pa.Array) -> Ids:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        codes = [self._code.setdefault(label, len(self._code)) for label in column.dictionary.to_pylist()]
-        return np.array(codes, dtype=np.int32)[column.indices.to_numpy(zero_copy_only=False)]
+        used, rows = np.unique(column.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        labels = column.dictionary.take(pa.array(used)).to_pylist()
+        codes = [self._code.setdefault(label, len(self._code)) for label in labels]
+        return np.array(codes, dtype=np.int32)[rows]
 
     def finish(self) -> tuple[pa.Array, Ids]:
         """The labels in hash order, and the final id of each code."""

@@ -1,0 +1,55 @@
+"""The `divea` command and how it ends: 0 done, 2 bad input, 130 interrupted."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from divea.cli.convert import convert
+from divea.cli.info import info
+from divea.cli.synth import synth
+from divea.errors import InputError
+
+app = typer.Typer(
+    name="divea",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Align the entities of two large knowledge graphs by dividing the job into subtasks.",
+)
+app.command()(info)
+app.command()(convert)
+app.command()(synth)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from divea import __version__
+
+        typer.echo(f"divea {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: bad input is one line on stderr, never a traceback."""
+    try:
+        app()
+    except InputError as error:
+        print(f"divea: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output went away, as `divea info ... | head -1` does.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,87 @@
+"""`divea convert`: between the formats of graphs, mappings and task folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, open_task, working
+from divea.errors import InputError
+
+
+def convert(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="[INPUT] OUTPUT", help="What to read, and what to write.")
+    ],
+    to: Annotated[
+        str, typer.Option(help="Layout of a task folder to write: divea, jape, openea or parquet.")
+    ] = "divea",
+    source: Source = None,
+    target: Target = None,
+    seeds: Seeds = None,
+    skip_unknown_seeds: SkipUnknownSeeds = False,
+) -> None:
+    """Convert a graph, a file of mappings, or a whole task.
+
+    A file becomes a file in the format that the output's name says: a graph .nt, .ttl, .tsv,
+    .csv or .parquet (and .gz, .bz2, .xz or .zst behind it); mappings .sssom.tsv, .tsv, .csv,
+    .parquet, .nt (owl:sameAs) or .rdf (OAEI). A task folder, or two graphs with seeds, become a
+    task folder in the layout of --to. Test links in a task folder are not carried over.
+
+    Examples:
+
+        divea convert graph.ttl.gz graph.parquet
+
+        divea convert mappings.tsv mappings.sssom.tsv
+
+        divea convert ../shared/data/dbp15k/zh_en zh_en --seeds sup_ent_ids --to openea
+
+        divea convert --source a.nt --target b.nt --seeds known.tsv task
+    """
+    if len(paths) > 2:
+        raise InputError("expected one input and one output")
+    given, output = (paths[0] if len(paths) == 2 else None), paths[-1]
+    if given is None and source is None and target is None:
+        raise InputError("name what to read and what to write")
+    if given is not None and not given.is_dir():
+        if source is not None or target is not None or seeds is not None:
+            raise InputError("--source, --target and --seeds make a task; a single file goes without them")
+        _convert_file(given, output)
+    else:
+        _convert_task(given, output, to, source, target, seeds, skip_unknown_seeds)
+
+
+def _convert_file(given: Path, output: Path) -> None:
+    from divea.formats import read_graph, read_mappings, write_graph, write_mappings
+    from divea.formats.mapping_files import holds_mappings
+
+    with working(f"converting {given}"):
+        if holds_mappings(given):
+            mappings = read_mappings(given)
+            write_mappings(mappings, output)
+            typer.echo(f"{output}: {len(mappings)} mappings")
+        else:
+            graph = read_graph(given)
+            write_graph(graph, output)
+            typer.echo(f"{output}: {graph}")
+
+
+def _convert_task(
+    given: Path | None,
+    output: Path,
+    to: str,
+    source: Path | None,
+    target: Path | None,
+    seeds: Path | None,
+    skip_unknown: bool,
+) -> None:
+    from divea.formats import write_task
+
+    task = open_task(given, source, target, seeds, skip_unknown)
+    with working(f"writing {output}"):
+        left_out = write_task(task, output, to)
+    typer.echo(f"{output}: {task.source} and {task.target}, {len(task.seeds)} seeds")
+    for sentence in left_out:
+        typer.echo(f"note: {sentence} ({to} has no place for them)", err=True)

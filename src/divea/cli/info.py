@@ -1,0 +1,69 @@
+"""`divea info`: what is in these files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def info(
+    task: TaskFolder = None,
+    source: Source = None,
+    target: Target = None,
+    seeds: Seeds = None,
+    skip_unknown_seeds: SkipUnknownSeeds = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show what is in a task: sizes, degrees, components, seeds, and what may go wrong.
+
+    Examples:
+
+        divea info ../shared/data/dbp15k/zh_en
+
+        divea info --source a.nt.gz --target b.ttl --seeds known.sssom.tsv --json
+    """
+    from divea.graphs.summary import summarise
+
+    opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    with working("counting"):
+        summary = summarise(opened)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(_table(summary))
+    for warning in summary["warnings"]:
+        console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("source", justify="right")
+    table.add_column("target", justify="right")
+    left, right = summary["source"], summary["target"]
+    for key in left:
+        if isinstance(left[key], dict):
+            for at in left[key]:
+                table.add_row(f"degree, {at} %", str(left[key][at]), str(right[key].get(at, "")))
+        else:
+            table.add_row(key, _with_share(key, left), _with_share(key, right))
+    return table
+
+
+def _with_share(key: str, graph: dict[str, Any]) -> str:
+    """Counts of entities are easier to judge with their share."""
+    if "anchor" in key and not key.startswith("components") and graph["entities"]:
+        return f"{graph[key]} ({graph[key] / graph['entities']:.1%})"
+    return str(graph[key])
