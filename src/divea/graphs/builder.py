@@ -139,7 +139,9 @@ class GraphBuilder:
 
 
 def as_one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A chunked column as one array, whatever the number of its chunks."""
+    """A chunked column as one array; one that is whole already is not copied."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
