@@ -69,7 +69,7 @@ def synthesise(config: SynthConfig) -> SynthPair:
 
     >>> pair = synthesise(SynthConfig(entities=200, seed=7))
     >>> len(pair.task.seeds), len(pair.gold)
-    (30, 124)
+    (31, 123)
     """
     rng = np.random.default_rng(config.seed)
     world = _World.draw(config, rng)
