@@ -148,20 +148,33 @@ def _rows(stream: BinaryIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def write_columns(path: Path, table: pa.Table, *, header: bool) -> None:
     """A table of strings and numbers as TSV or CSV, by the name of the file."""
     delimiter = delimiter_of(path)
-    if delimiter == "\t":
-        for name in table.column_names:
-            column = table[name]
-            if not pa.types.is_large_string(column.type):
-                continue
-            bad = pc.match_substring_regex(column, "[\t\n\r]")
+    impossible, names = (
+        ("[\t\n\r\0]", "a tab, a line break or a NUL") if delimiter == "\t" else ("\0", "a NUL")
+    )
+    for column in table.columns:
+        if pa.types.is_large_string(column.type):
+            bad = pc.match_substring_regex(column, impossible)
             if pc.any(bad).as_py():
                 shown = column.filter(bad)[0].as_py()[:80]
-                raise InputError(f"{shown!r} holds a tab or a line break, which TSV cannot; write .csv")
-    options = pacsv.WriteOptions(
-        include_header=header, delimiter=delimiter, quoting_style="needed" if delimiter == "," else "none"
-    )
+                raise InputError(f"{shown!r} holds {names}, which this format cannot", path=path.name)
     with open_output(path) as sink:
-        pacsv.write_csv(table, sink, options)
+        if delimiter == ",":
+            pacsv.write_csv(table, sink, pacsv.WriteOptions(include_header=header))
+            return
+        if header:
+            sink.write(("\t".join(table.column_names) + "\n").encode())
+        # Arrow's writer cannot do without quotes.
+        for batch in table.to_batches(max_chunksize=1 << 16):
+            write_lines(sink, batch.columns, "\t")
+
+
+def write_lines(sink: pa.NativeFile, columns: Sequence[pa.Array | pa.Scalar], separator: str) -> None:
+    """Rows of columns as lines of text; what is missing is written as nothing."""
+    text = [column.cast(LABEL) for column in columns]
+    rows = pc.binary_join_element_wise(
+        *text, pa.scalar(separator, LABEL), null_handling="replace", null_replacement=""
+    )
+    sink.write(("\n".join(rows.to_pylist()) + "\n").encode())
 
 
 def open_output(path: Path) -> pa.NativeFile:

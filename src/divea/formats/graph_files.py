@@ -84,4 +84,4 @@ def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
         elif suffix == ".parquet":
             pq.write_table(triple_labels(graph), aside, compression="zstd")
         else:
-            write_columns(aside, triple_labels(graph), header=suffix == ".csv")
+            write_columns(aside, triple_labels(graph), header=True)

@@ -39,12 +39,17 @@ def to_urn(label: str) -> str:
 
 def from_iri(iri: str) -> str:
     """The label that `to_iri` or `to_urn` was given."""
-    return unquote(iri[len(_PREFIX) :]) if iri.startswith(_PREFIX) else iri
+    return unquote(iri[len(_PREFIX) :]) or iri if iri.startswith(_PREFIX) else iri
 
 
-def to_terms(labels: Iterable[str]) -> list[str]:
+def entity_terms(labels: Iterable[str]) -> list[str]:
     """Labels as N-Triples terms; a label like `_:b0` is a blank node."""
     return [label if _BLANK.match(label) else f"<{to_iri(label)}>" for label in labels]
+
+
+def relation_terms(labels: Iterable[str]) -> list[str]:
+    """Labels as N-Triples predicates, which cannot be blank nodes."""
+    return [f"<{to_iri(label)}>" for label in labels]
 
 
 def from_term(term: NamedNode | BlankNode) -> str:

@@ -38,12 +38,15 @@ class Layout(Protocol):
 
 
 def lost(task: AlignmentTask, *, attributes: bool, isolated: bool) -> list[str]:
-    """Sentences about what a layout leaves out."""
+    """Sentences about what a layout leaves out: literals, entities that stand in no row, or both."""
     sentences = []
     for side, graph in (("source", task.source), ("target", task.target)):
-        if attributes and graph.attributes is not None:
-            sentences.append(f"{len(graph.attributes)} attribute values of the {side} are left out")
-        alone = int((graph.degrees == 0).sum())
-        if isolated and alone:
-            sentences.append(f"{alone} {side} entities without a triple are left out")
+        alone = graph.degrees == 0
+        if graph.attributes is not None:
+            if attributes:
+                sentences.append(f"{len(graph.attributes)} attribute values of the {side} are left out")
+            else:
+                alone[graph.attributes.entities] = False
+        if isolated and alone.any():
+            sentences.append(f"{alone.sum()} {side} entities without a triple are left out")
     return sentences

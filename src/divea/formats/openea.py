@@ -21,7 +21,7 @@ from divea.graphs.labels import as_labels
 _SEEDS = Path("721_5fold") / "1" / "train_links"
 # "value", "value"@en or "value"^^<datatype>; anything else is a plain string.
 _QUOTED = re.compile(r'"(.*)"(?:@([A-Za-z0-9-]+)|\^\^<?([^<>"]+)>?)?\Z', re.DOTALL)
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
 _ESCAPED = {escaped: plain for plain, escaped in _ESCAPES.items()}
 
 
@@ -82,12 +82,12 @@ def _parse_value(text: str) -> tuple[str, str]:
     if match is None:
         return text, ""
     value, language, datatype = match.groups()
-    value = re.sub(r'\\[\\"tnr]', lambda escape: _ESCAPED[escape[0]], value)
+    value = re.sub(r'\\[\\"tnr0]', lambda escape: _ESCAPED[escape[0]], value)
     return value, f"@{language}" if language else datatype or ""
 
 
 def _format_value(value: str, kind: str) -> str:
-    if not kind and not _QUOTED.match(value) and not re.search("[\t\n\r]", value):
+    if not kind and not _QUOTED.match(value) and not re.search("[\t\n\r\0]", value):
         return value
     quoted = '"' + "".join(_ESCAPES.get(letter, letter) for letter in value) + '"'
     return quoted if not kind else quoted + kind if kind.startswith("@") else f"{quoted}^^<{kind}>"

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from divea.errors import InputError
-from divea.formats.delimited import open_output
-from divea.formats.iri import from_term, to_terms
+from divea.formats.delimited import open_output, write_lines
+from divea.formats.iri import entity_terms, from_iri, from_term, relation_terms, to_iri
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs import Attributes, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL, as_labels
@@ -19,6 +18,7 @@ from divea.graphs.labels import LABEL, as_labels
 SYNTAX = {"ntriples": RdfFormat.N_TRIPLES, "turtle": RdfFormat.TURTLE, "rdfxml": RdfFormat.RDF_XML}
 
 _BATCH = 1 << 16
+_DOT = pa.scalar(".", LABEL)
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
@@ -45,14 +45,15 @@ def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
         if isinstance(object_, Literal):
             if len(object_.value) > LONGEST_LINE:
                 raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
-            row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
+            predicate = from_iri(statement.predicate.value)
+            row = (_label(subject, path), predicate, object_.value, _kind(object_))
             for column, value in zip(literals, row, strict=True):
                 column.append(value)
             if len(literals[0]) >= _BATCH:
                 _flush(builder.add_attributes, literals)
         else:
             add_head(_label(subject, path))
-            add_relation(statement.predicate.value)
+            add_relation(from_iri(statement.predicate.value))
             add_tail(_label(object_, path))
             if len(links[0]) >= _BATCH:
                 _flush(builder.add_triples, links)
@@ -70,7 +71,7 @@ def _label(term: object, path: Path) -> str:
 def _kind(literal: Literal) -> str:
     if literal.language is not None:
         return f"@{literal.language}"
-    return "" if literal.datatype.value == _STRING else literal.datatype.value
+    return "" if literal.datatype.value == _STRING else from_iri(literal.datatype.value)
 
 
 def _flush(add: Callable[..., None], columns: tuple[list[str], ...]) -> None:
@@ -82,18 +83,18 @@ def _flush(add: Callable[..., None], columns: tuple[list[str], ...]) -> None:
 
 def write_ntriples(graph: KnowledgeGraph, path: Path) -> None:
     """Every triple and literal as one N-Triples line."""
-    entities = as_labels(to_terms(graph.entities.to_pylist()))
-    relations = as_labels(to_terms(graph.relations.to_pylist()))
+    entities = as_labels(entity_terms(graph.entities.to_pylist()))
+    relations = as_labels(relation_terms(graph.relations.to_pylist()))
     with open_output(path) as sink:
         for first in range(0, graph.num_triples, _BATCH):
             heads, kinds, tails = (pa.array(c) for c in graph.triples[first : first + _BATCH].T)
-            _write_lines(sink, entities.take(heads), relations.take(kinds), entities.take(tails))
+            write_lines(sink, [entities.take(heads), relations.take(kinds), entities.take(tails), _DOT], " ")
         if graph.attributes is not None:
             _write_literals(sink, entities, graph.attributes)
 
 
 def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attributes) -> None:
-    predicates = as_labels(to_terms(attributes.predicate_labels.to_pylist()))
+    predicates = as_labels(relation_terms(attributes.predicate_labels.to_pylist()))
     for first in range(0, len(attributes), _BATCH):
         rows = slice(first, first + _BATCH)
         terms = [
@@ -102,22 +103,12 @@ def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attribu
                 attributes.values[rows].to_pylist(), attributes.kinds[rows].to_pylist(), strict=True
             )
         ]
-        _write_lines(
-            sink,
-            entities.take(pa.array(attributes.entities[rows])),
-            predicates.take(pa.array(attributes.predicates[rows])),
-            as_labels(terms),
-        )
+        subjects = entities.take(pa.array(attributes.entities[rows]))
+        kinds = predicates.take(pa.array(attributes.predicates[rows]))
+        write_lines(sink, [subjects, kinds, as_labels(terms), _DOT], " ")
 
 
 def _literal(value: str, kind: str) -> Literal:
     if kind.startswith("@"):
         return Literal(value, language=kind[1:])
-    return Literal(value, datatype=NamedNode(kind)) if kind else Literal(value)
-
-
-def _write_lines(sink: pa.NativeFile, heads: pa.Array, relations: pa.Array, tails: pa.Array) -> None:
-    dot = pa.scalar(".", type=LABEL)
-    lines = pc.binary_join_element_wise(heads, relations, tails, dot, pa.scalar(" ", type=LABEL))
-    lines = pc.binary_join_element_wise(lines, pa.scalar("\n", type=LABEL), pa.scalar("", type=LABEL))
-    sink.write("".join(lines.to_pylist()).encode())
+    return Literal(value, datatype=NamedNode(to_iri(kind))) if kind else Literal(value)

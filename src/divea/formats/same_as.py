@@ -9,7 +9,7 @@ from pyoxigraph import Literal, Triple
 
 from divea.errors import InputError
 from divea.formats.delimited import open_output
-from divea.formats.iri import from_term, to_terms
+from divea.formats.iri import entity_terms, from_term
 from divea.formats.rdf import parse_file
 
 SAME_AS = "http://www.w3.org/2002/07/owl#sameAs"
@@ -31,6 +31,6 @@ def read_same_as(path: Path, syntax: str) -> tuple[list[str], list[str]]:
 
 def write_same_as(table: pa.Table, path: Path) -> None:
     """One statement per mapping; the scores have no place here."""
-    pairs = zip(to_terms(table["source"].to_pylist()), to_terms(table["target"].to_pylist()), strict=True)
+    pairs = zip(*(entity_terms(table[end].to_pylist()) for end in ("source", "target")), strict=True)
     with open_output(path) as sink:
         sink.write("".join(f"{left} <{SAME_AS}> {right} .\n" for left, right in pairs).encode())

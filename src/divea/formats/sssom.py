@@ -34,6 +34,8 @@ _COLUMNS = (
     "similarity_score",
     "other",
 )
+_RAW = "similarity="
+"""Marks a similarity outside 0 to 1 in the column `other`."""
 _LOCAL_NAME = re.compile(r"[A-Za-z0-9_](?:[\w.%()'!*,;=@&$+~-]*[\w%()'!*,;=@&$+~-])?\Z")
 
 
@@ -58,7 +60,9 @@ def read_sssom(path: Path) -> tuple[list[str], list[str], list[float | None], li
             continue
         columns[0].append(_expand(row["subject_id"], prefixes))
         columns[1].append(_expand(row["object_id"], prefixes))
-        columns[2].append(_number(row.get("similarity_score"), path, line))
+        other = row.get("other") or ""
+        similarity = other.removeprefix(_RAW) if other.startswith(_RAW) else row.get("similarity_score")
+        columns[2].append(_number(similarity, path, line))
         columns[3].append(_number(row.get("confidence"), path, line))
     return columns
 
@@ -105,7 +109,7 @@ def write_sssom(table: pa.Table, path: Path) -> None:
                 "semapv:UnspecifiedMatching",
                 mapping["confidence"],
                 similarity if valid else None,
-                None if valid else f"similarity={similarity!r}",
+                None if valid else f"{_RAW}{similarity!r}",
             )
         )
     metadata = {

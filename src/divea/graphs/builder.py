@@ -11,6 +11,8 @@ from divea.graphs.attributes import Attributes
 from divea.graphs.knowledge_graph import KnowledgeGraph, Triples
 from divea.graphs.labels import LABEL, Ids, LabelInterner, hash_labels
 
+_LARGEST_KEY = 1 << 63
+
 
 class _Vocabulary:
     """Codes for the few labels of relations and attribute predicates, in order of arrival."""
@@ -91,7 +93,7 @@ class GraphBuilder:
 
     def _triples(self, entity_id: Ids, relation_id: Ids, entities: int, relations: int) -> Triples:
         """Sorted and without copies."""
-        if entities * relations * entities >= 1 << 63:
+        if entities * relations * entities >= _LARGEST_KEY:
             columns = [
                 _spend(self._heads, entity_id),
                 _spend(self._relation_codes, relation_id),

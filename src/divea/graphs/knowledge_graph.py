@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from divea.errors import InputError
 from divea.graphs.attributes import Attributes
 from divea.graphs.labels import Hashes, Ids, as_labels, find_labels, hash_labels
 
@@ -54,7 +55,10 @@ class KnowledgeGraph:
         builder = GraphBuilder()
         builder.add_triples(*(as_labels(column) for column in columns))
         builder.add_entities(as_labels(extra_entities))
-        return builder.build()
+        graph = builder.build()
+        if "" in graph.relations.to_pylist() or graph.find([""])[0] >= 0:
+            raise InputError("a label is empty")
+        return graph
 
     @property
     def num_entities(self) -> int:
@@ -86,7 +90,7 @@ class KnowledgeGraph:
 
     def label(self, ids: npt.ArrayLike) -> list[str | None]:
         """The label of each entity id, None for an id of -1."""
-        wanted = np.asarray(ids)
+        wanted = np.asarray(ids, dtype=np.int64)
         labels: list[str | None] = self.entities.take(pa.array(wanted, mask=wanted < 0)).to_pylist()
         return labels
 

@@ -65,7 +65,7 @@ class Links:
                     path=where,
                 )
             if not skip_unknown:
-                raise InputError(_unknown_message(left, right, pairs), path=where)
+                raise InputError(_unknown_message(left, right, pairs, source, target), path=where)
         return cls.from_pairs(pairs[~unknown])
 
     @property
@@ -91,15 +91,18 @@ class Links:
         return f"Links({len(self)})"
 
 
-def _unknown_message(left: pa.Array, right: pa.Array, pairs: np.ndarray) -> str:
+def _unknown_message(
+    left: pa.Array, right: pa.Array, pairs: np.ndarray, source: KnowledgeGraph, target: KnowledgeGraph
+) -> str:
     no_source, no_target = pairs[:, 0] < 0, pairs[:, 1] < 0
-    missing = pc.unique(
-        pa.concat_arrays([left.filter(pa.array(no_source)), right.filter(pa.array(no_target))])
-    )
+    sides = left.filter(pa.array(no_source)), right.filter(pa.array(no_target))
+    missing = pc.unique(pa.concat_arrays(sides))
     shown = ", ".join(repr(label) for label in missing[:5].to_pylist())
     more = ", ..." if len(missing) > 5 else ""
     rows = int((no_source | no_target).sum())
-    return (
-        f"{rows} of {len(left)} links name an unknown entity ({len(missing)} labels: {shown}{more}); "
-        "--skip-unknown-seeds leaves them out"
-    )
+    message = f"{rows} of {len(left)} links name an unknown entity ({len(missing)} labels: {shown}{more})"
+    for labels, graph in zip(sides, (source, target), strict=True):
+        relations = labels.filter(pc.is_in(labels, value_set=graph.relations))
+        if len(relations):
+            return f"{message}; {relations[0].as_py()!r} is a relation, not an entity"
+    return f"{message}; --skip-unknown-seeds leaves them out"

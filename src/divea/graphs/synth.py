@@ -111,10 +111,12 @@ class _World:
         single = config.entities - matched
         role = rng.permutation(np.repeat([0, 1, 2], [matched, single, single])).astype(np.int8)
         size = len(role)
-        alone = np.where(role == 0, 1.0, 0.2)
-        # A fifth of the entities is only ever a tail.
-        activity = alone * rng.lognormal(0, 0.7, size) * (rng.random(size) > 0.2)
-        popularity = alone * np.minimum((1 - rng.random(size)) ** (-1 / 1.25), size**0.6)
+        alone = np.where(role == 0, 1.0, 0.3)
+        # A fifth of the entities is only ever a tail, and makes up for it by being popular.
+        speaks = rng.random(size) > 0.2
+        activity = alone * speaks * rng.lognormal(0, 0.55, size)
+        popularity = np.minimum((1 - rng.random(size)) ** (-1 / 1.25), size**0.6)
+        popularity *= alone * np.where(speaks, 1.0, 2.0)
         sizes = np.maximum(rng.lognormal(3.7, 0.8, max(1, size // 40)), 5).astype(np.int64)
         ends = np.cumsum(sizes)
         ends = np.append(ends[ends < size], size)
@@ -159,12 +161,15 @@ class _World:
         wanted = round(config.triples_per_entity * config.entities)
         own = self.statements(max(0, wanted - common.shape[1]), side, rng)
         here = (self.role == 0) | (self.role == side)
-        silent = here.copy()
-        for rows in (common, own):
-            silent[rows[0]] = silent[rows[2]] = False
+        rows = np.concatenate([common, own], axis=1)
         # Nobody stands alone: who was never drawn states one thing.
-        last = self._complete(np.flatnonzero(silent), here, rng)
-        heads, relations, tails = np.concatenate([common, own, last], axis=1)
+        for _ in range(20):
+            silent = here.copy()
+            silent[rows[0]] = silent[rows[2]] = False
+            if not silent.any():
+                break
+            rows = np.concatenate([rows, self._complete(np.flatnonzero(silent), here, rng)], axis=1)
+        heads, relations, tails = rows
         merged = _merge_some(len(self.relation_weight), 0.15 * side, rng)
         name = ("source", "target")[side - 1]
         labels = _labels(f"http://{name}.example/resource/E", rng.permutation(len(here)))

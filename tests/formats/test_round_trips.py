@@ -1,0 +1,233 @@
+"""What is written and read again is what was written."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from divea import InputError, KnowledgeGraph, read_graph, read_task, write_graph, write_task
+from divea.formats import mapping_table, read_mappings, write_mappings
+from tests.strategies import any_label, graphs, plain_label, tasks
+
+COMPRESSIONS = ["", ".gz", ".bz2", ".xz", ".zst"]
+few = settings(max_examples=60)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("files")
+
+
+@few
+@given(graph=graphs(any_label, attributes=True), suffix=st.sampled_from([".nt", ".ttl"]))
+def test_rdf_graphs(folder, graph, suffix):
+    path = folder / f"g{suffix}"
+    write_graph(graph, path)
+    assert read_graph(path) == graph
+
+
+@few
+@given(graph=graphs(plain_label), suffix=st.sampled_from([".tsv", ".csv", ".parquet"]))
+def test_table_graphs(folder, graph, suffix):
+    path = folder / f"g{suffix}"
+    write_graph(graph, path)
+    assert read_graph(path) == graph
+
+
+@few
+@given(graph=graphs(any_label))
+def test_parquet_holds_any_label(folder, graph):
+    write_graph(graph, folder / "any.parquet")
+    assert read_graph(folder / "any.parquet") == graph
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("suffix", [".nt", ".ttl", ".tsv", ".csv"])
+def test_compressed_graphs(tmp_path, suffix, compression):
+    graph = KnowledgeGraph.from_triples([(f"http://e.example/{i}", "r", f"{i % 7}") for i in range(5000)])
+    path = tmp_path / f"g{suffix}{compression}"
+    write_graph(graph, path)
+    assert read_graph(path) == graph
+    if compression:
+        # The content tells, whatever the name.
+        renamed = tmp_path / f"renamed{suffix}"
+        path.rename(renamed)
+        assert read_graph(renamed) == graph
+
+
+@few
+@given(task=tasks(label=plain_label, isolated=True))
+def test_jape_folders(tmp_path_factory, task):
+    again = _through_folder(tmp_path_factory, task, "jape")
+    assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
+
+
+@few
+@given(task=tasks(label=plain_label, attributes=True))
+def test_openea_folders(tmp_path_factory, task):
+    again = _through_folder(tmp_path_factory, task, "openea")
+    assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
+
+
+@few
+@given(task=tasks(label=any_label))
+def test_parquet_folders(tmp_path_factory, task):
+    again = _through_folder(tmp_path_factory, task, "parquet")
+    assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
+
+
+def _through_folder(tmp_path_factory, task, layout):
+    folder = tmp_path_factory.mktemp(layout) / "t"
+    assert write_task(task, folder, layout) == []
+    return read_task(folder)
+
+
+def test_a_folder_says_what_it_cannot_hold(tmp_path):
+    from divea import AlignmentTask
+    from divea.formats.rdf import read_rdf
+
+    path = tmp_path / "g.nt"
+    path.write_text('<a:x> <a:r> <a:y> .\n<a:z> <a:name> "Z" .\n')
+    graph = read_rdf(path, "ntriples")
+    said = write_task(AlignmentTask(graph, graph), tmp_path / "t", "parquet")
+    assert said == [
+        "1 attribute values of the source are left out",
+        "1 source entities without a triple are left out",
+        "1 attribute values of the target are left out",
+        "1 target entities without a triple are left out",
+    ]
+
+
+scores = st.none() | st.floats(-2, 2)
+rows = st.lists(
+    st.tuples(plain_label, plain_label, scores, st.none() | st.floats(0, 1)), min_size=1, max_size=8
+)
+
+
+@few
+@given(rows=rows, suffix=st.sampled_from([".tsv", ".csv", ".parquet", ".tsv.gz"]))
+def test_mapping_tables(folder, rows, suffix):
+    table = mapping_table(*zip(*rows, strict=True))
+    path = folder / f"m{suffix}"
+    write_mappings(table, path)
+    assert read_mappings(path).equals(table)
+
+
+@few
+@given(rows=rows)
+def test_sssom_mappings(folder, rows):
+    table = mapping_table(*zip(*rows, strict=True))
+    path = folder / "m.sssom.tsv"
+    write_mappings(table, path)
+    assert read_mappings(path).equals(table)
+
+
+@few
+@given(rows=st.lists(st.tuples(any_label, any_label), min_size=1, max_size=8))
+def test_same_as_statements(folder, rows):
+    table = mapping_table(*zip(*rows, strict=True))
+    write_mappings(table, folder / "m.nt")
+    assert read_mappings(folder / "m.nt").equals(table)
+
+
+@few
+@given(rows=st.lists(st.tuples(any_label, any_label, st.none(), st.floats(0, 1)), min_size=1, max_size=8))
+def test_oaei_alignments(folder, rows):
+    table = mapping_table(*zip(*rows, strict=True))
+    write_mappings(table, folder / "m.rdf")
+    again = read_mappings(folder / "m.rdf")
+    assert sorted(map(str, again.to_pylist())) == sorted(map(str, table.to_pylist()))
+
+
+def test_only_sameness_is_read_from_sssom(tmp_path):
+    path = tmp_path / "m.sssom.tsv"
+    path.write_text(
+        "#curie_map:\n#  x: http://x.example/\n"
+        "subject_id\tpredicate_id\tpredicate_modifier\tobject_id\tmapping_justification\tconfidence\n"
+        "x:1\tskos:exactMatch\t\tx:a\tsemapv:LexicalMatching\t0.5\n"
+        "x:2\tskos:broadMatch\t\tx:b\tsemapv:LexicalMatching\t0.9\n"
+        "x:3\tskos:exactMatch\tNot\tx:c\tsemapv:LexicalMatching\t0.9\n"
+        "other:4\towl:sameAs\t\tx:d\tsemapv:LexicalMatching\t\n"
+    )
+    assert read_mappings(path).to_pylist() == [
+        {
+            "source": "http://x.example/1",
+            "target": "http://x.example/a",
+            "similarity": None,
+            "confidence": 0.5,
+        },
+        {"source": "other:4", "target": "http://x.example/d", "similarity": None, "confidence": None},
+    ]
+
+
+def test_oaei_files_of_the_campaigns(tmp_path):
+    # Their namespace lacks the final '#', and relations other than '=' occur.
+    path = tmp_path / "reference.rdf"
+    cell = (
+        "<map><Cell><entity1 rdf:resource='http://a.example/{0}'/><entity2 rdf:resource='http://b.example/{0}'/>"
+        "<measure rdf:datatype='xsd:float'>1.0</measure><relation>{1}</relation></Cell></map>"
+    )
+    path.write_text(
+        "<?xml version='1.0' encoding='utf-8'?>\n"
+        "<rdf:RDF xmlns='http://knowledgeweb.semanticweb.org/heterogeneity/alignment'\n"
+        " xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'><Alignment>"
+        + cell.format("x", "=")
+        + cell.format("y", "&lt;")
+        + "</Alignment></rdf:RDF>"
+    )
+    assert read_mappings(path).to_pylist() == [
+        {
+            "source": "http://a.example/x",
+            "target": "http://b.example/x",
+            "similarity": None,
+            "confidence": 1.0,
+        }
+    ]
+
+
+def test_a_label_that_a_table_cannot_hold_is_refused(tmp_path):
+    graph = KnowledgeGraph.from_triples([("a\tb", "r", "c")])
+    with pytest.raises(InputError, match="holds a tab"):
+        write_graph(graph, tmp_path / "g.tsv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "write, thing",
+    [
+        (write_graph, KnowledgeGraph.from_triples([("a", "r", "b")])),
+        (write_mappings, mapping_table(["a"], ["b"])),
+    ],
+)
+def test_unknown_suffixes_are_refused(tmp_path, write, thing):
+    with pytest.raises(InputError, match="cannot tell"):
+        write(thing, tmp_path / "x.docx")
+
+
+def test_windows_line_ends_and_byte_order_mark(tmp_path):
+    plain, windows = tmp_path / "a.tsv", tmp_path / "b.tsv"
+    plain.write_text("a\tr\tb\nb\tr\tc\n")
+    windows.write_bytes(b"\xef\xbb\xbfa\tr\tb\r\nb\tr\tc\r\n")
+    assert read_graph(plain) == read_graph(windows)
+    (tmp_path / "c.nt").write_bytes(b"\xef\xbb\xbf<x:a> <x:r> <x:b> .\r\n")
+    assert read_graph(tmp_path / "c.nt").num_triples == 1
+
+
+def test_ntriples_in_full(tmp_path):
+    path = tmp_path / "g.nt"
+    path.write_text(
+        "# a comment\n\n"
+        "<http://e.example/caf\\u00E9> <http://e.example/r> _:blank.1 . # another\n"
+        '<http://e.example/a> <http://e.example/n> "tab\\t quote\\" \\U0001F600"@en-GB .\n'
+        '<http://e.example/a> <http://e.example/n> "7"^^<http://www.w3.org/2001/XMLSchema#integer> .\n'
+        '<http://e.example/a> <http://e.example/n> "plain" .\n'
+    )
+    graph = read_graph(path)
+    assert sorted(graph.entities.to_pylist()) == ["_:blank.1", "http://e.example/a", "http://e.example/café"]
+    literals = sorted(
+        zip(graph.attributes.values.to_pylist(), graph.attributes.kinds.to_pylist(), strict=True)
+    )
+    assert literals == [
+        ("7", "http://www.w3.org/2001/XMLSchema#integer"),
+        ("plain", ""),
+        ('tab\t quote" 😀', "@en-gb"),
+    ]

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from divea import InputError, KnowledgeGraph
+from tests.strategies import graphs, small_label, small_relation
+
+small_triples = st.lists(st.tuples(small_label, small_relation, small_label), max_size=40)
+
+
+def statements(graph):
+    entities, relations = graph.entities.to_pylist(), graph.relations.to_pylist()
+    return [(entities[h], relations[r], entities[t]) for h, r, t in graph.triples.tolist()]
+
+
+@given(small_triples, st.lists(small_label, max_size=5), st.randoms())
+def test_a_graph_is_the_set_of_its_statements_in_any_order(triples, extra, random):
+    graph = KnowledgeGraph.from_triples(triples, extra)
+    shuffled, twice = list(triples), [*triples, *triples]
+    random.shuffle(shuffled)
+    assert graph == KnowledgeGraph.from_triples(shuffled, extra) == KnowledgeGraph.from_triples(twice, extra)
+    assert sorted(statements(graph)) == sorted(set(triples))
+    assert graph.repeated_triples == len(triples) - len(set(triples))
+    assert set(graph.entities.to_pylist()) == {e for h, _, t in triples for e in (h, t)} | set(extra)
+
+
+@given(small_triples)
+def test_adjacency_counts_the_triples_between_two_entities(triples):
+    graph = KnowledgeGraph.from_triples(triples)
+    expected = np.zeros((graph.num_entities, graph.num_entities), dtype=int)
+    for head, _, tail in graph.triples:
+        if head != tail:
+            expected[head, tail] += 1
+            expected[tail, head] += 1
+    adjacency = graph.adjacency
+    assert adjacency.indices.dtype == np.int32
+    assert (adjacency.toarray() == expected).all()
+    loops = [sum(h == t == e for h, _, t in graph.triples.tolist()) for e in range(graph.num_entities)]
+    assert graph.degrees.tolist() == (expected.sum(axis=1) + loops).tolist()
+
+
+@given(small_triples.filter(bool), st.data())
+def test_subgraph_keeps_what_lies_inside(triples, data):
+    graph = KnowledgeGraph.from_triples(triples)
+    kept = data.draw(st.lists(st.integers(0, graph.num_entities - 1)))
+    part = graph.subgraph(kept)
+    labels = set(graph.label(kept))
+    assert part.entities.to_pylist() == graph.label(sorted(set(kept)))
+    assert sorted(statements(part)) == sorted(s for s in statements(graph) if {s[0], s[2]} <= labels)
+
+
+def test_find_and_label_are_inverse():
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    assert graph.label(graph.find(["c", "nobody", "a"])) == ["c", None, "a"]
+
+
+def test_empty_label_is_refused():
+    with pytest.raises(InputError, match="empty"):
+        KnowledgeGraph.from_triples([("a", "r", "")])
+
+
+def test_sorting_rows_of_huge_vocabularies(monkeypatch):
+    # Beyond 2^63 combinations the integer keys do not fit; the slow path must agree.
+    from divea.graphs import builder
+
+    triples = [(f"e{i * 7 % 11}", f"r{i % 3}", f"e{i * 5 % 13}") for i in range(60)]
+    fast = KnowledgeGraph.from_triples(triples)
+    monkeypatch.setattr(builder, "_LARGEST_KEY", 0)
+    assert KnowledgeGraph.from_triples(triples) == fast
+
+
+@given(graphs(attributes=True))
+def test_attributes_are_sorted_and_unique(graph):
+    if graph.attributes is not None:
+        rows = [tuple(row.values()) for row in graph.attributes.table().to_pylist()]
+        assert rows == sorted(set(rows), key=lambda r: (r[0], r[1], r[2].encode(), r[3].encode()))
+
+
+def test_names_prefer_a_label_over_the_iri(tmp_path):
+    from divea import read_graph
+
+    path = tmp_path / "g.ttl"
+    path.write_text(
+        "@prefix e: <http://e.example/> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        'e:New_York e:near e:Big%20Sur ; rdfs:label "The Big Apple" ; e:size "big" .\n'
+    )
+    graph = read_graph(path)
+    assert sorted(graph.names.to_pylist()) == ["Big Sur", "The Big Apple"]

@@ -1,0 +1,92 @@
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from divea.graphs import labels as labels_module
+from divea.graphs.labels import LabelInterner, as_labels, find_labels, hash_labels, rank_of
+
+words = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=60)
+
+
+def test_hashes_never_change():
+    # Ids follow these hashes: another value here means that no stored task opens any more.
+    assert [hex(h) for h in hash_labels(as_labels(["", "a", "http://dbpedia.org/resource/Roma"]))] == [
+        "0x0",
+        "0xf3b0978bb3a0d2ed",
+        "0xd356cf5bf96f5ae0",
+    ]
+
+
+@given(words)
+def test_hash_depends_on_the_label_alone(values):
+    together = hash_labels(as_labels(values))
+    alone = [int(hash_labels(as_labels([value]))[0]) for value in values]
+    sliced = hash_labels(pa.array(["padding", *values], type=pa.large_string())[1:])
+    assert together.tolist() == alone == sliced.tolist()
+    assert len(set(alone)) == len(set(values))
+
+
+def test_hash_of_a_dictionary_column_is_that_of_its_values():
+    column = pa.array(["b", "a", "b"]).dictionary_encode()
+    assert hash_labels(column).tolist() == hash_labels(as_labels(["b", "a", "b"])).tolist()
+
+
+def test_hash_spreads_similar_labels():
+    hashes = hash_labels(as_labels([f"http://a.example/E{i}" for i in range(100_000)]))
+    assert len(np.unique(hashes)) == 100_000
+    # Each bit is set in about half of them: five sigma is 0.8 %.
+    share = ((hashes[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)).mean(axis=0)
+    assert np.abs(share - 0.5).max() < 0.008
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=50), st.lists(st.integers(0, 2**64 - 1), max_size=50))
+def test_rank_is_what_a_binary_search_finds(known, others):
+    known = np.unique(np.array(known, dtype=np.uint64))
+    wanted = np.concatenate([known, np.array(others, dtype=np.uint64)])
+    expected = [int(np.searchsorted(known, w)) if w in known else -1 for w in wanted]
+    assert rank_of(wanted, known).tolist() == expected
+
+
+@given(st.lists(words, max_size=6), st.integers(2, 16))
+def test_interning_gives_every_label_one_id(batches, first_size):
+    # A tiny table forces collisions, forgotten labels and growth.
+    original = labels_module._BLOCK
+    labels_module._BLOCK = 1 << (first_size % 4 + 1)
+    try:
+        interner = LabelInterner()
+        codes = [interner.add(as_labels(batch)) for batch in batches]
+        labels, id_of_code = interner.finish()
+    finally:
+        labels_module._BLOCK = original
+    flat = [value for batch in batches for value in batch]
+    assert sorted(labels.to_pylist()) == sorted(set(flat))
+    ids = id_of_code[np.concatenate([np.zeros(0, dtype=np.int32), *codes])]
+    assert labels.take(pa.array(ids)).to_pylist() == flat
+    assert (np.diff(hash_labels(labels).astype(object)) > 0).all()
+
+
+def test_interning_a_hundred_thousand_labels_in_small_batches():
+    values = [f"E{i % 70_000}" for i in range(150_000)]
+    interner = LabelInterner()
+    codes = [interner.add(as_labels(values[i : i + 999])) for i in range(0, len(values), 999)]
+    labels, id_of_code = interner.finish()
+    assert len(labels) == 70_000
+    assert labels.take(pa.array(id_of_code[np.concatenate(codes)])).to_pylist() == values
+
+
+@given(words, words)
+def test_finding_labels(known, wanted):
+    known = as_labels(sorted(set(known)))
+    hashes = hash_labels(known)
+    order = np.argsort(hashes)
+    known, hashes = known.take(pa.array(order)), hashes[order]
+    found = find_labels(as_labels(wanted), known, hashes)
+    position = {label: i for i, label in enumerate(known.to_pylist())}
+    assert found.tolist() == [position.get(label, -1) for label in wanted]
+
+
+def test_finding_is_exact_where_hashes_collide():
+    known = as_labels(["a"])
+    pretended = hash_labels(as_labels(["b"]))
+    assert find_labels(as_labels(["b"]), known, pretended).tolist() == [-1]
