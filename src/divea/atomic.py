@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from divea.errors import InputError
@@ -50,7 +50,8 @@ def new_file(path: str | Path) -> Iterator[Path]:
             aside.replace(final)
             _flush(final.parent)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         raise
 
 

@@ -34,7 +34,12 @@ def first_row(path: Path) -> list[str]:
     """The columns of the first line, without what comes after 64 KiB of it."""
     with open_text(path) as stream:
         line = stream.readline(1 << 16).decode("utf-8", errors="replace").rstrip("\r\n")
-    return next(csv.reader([line])) if delimiter_of(path) == "," else line.split("\t")
+    if delimiter_of(path) == "\t":
+        return line.split("\t")
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return [line]
 
 
 def read_columns(

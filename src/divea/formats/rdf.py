@@ -32,6 +32,9 @@ def parse_file(path: Path, syntax: str) -> Iterator[Triple]:
             raise InputError(f"not valid RDF: {message}", path=path, line=error.lineno) from error
         except UnicodeDecodeError as error:
             raise InputError("is not UTF-8; convert it first", path=path) from error
+        except MemoryError as error:
+            # The parser's own guard against a token that never ends.
+            raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path) from error
 
 
 def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:

@@ -49,11 +49,9 @@ def load_task(folder: str | Path) -> AlignmentTask:
         raise InputError(f"not a divea task folder ({error})", path=folder) from error
     if found != FORMAT:
         raise InputError(f"written in another format: {found}, this release reads {FORMAT}", path=folder)
-    return AlignmentTask(
-        open_graph_arrays(folder / "source"),
-        open_graph_arrays(folder / "target"),
-        Links.from_pairs(np.array(_open_array(folder / "seeds.npy"))),
-    )
+    seeds = _open_array(folder / "seeds.npy", columns=2)
+    source, target = (open_graph_arrays(folder / side) for side in ("source", "target"))
+    return AlignmentTask(source, target, Links.from_pairs(np.array(seeds)))
 
 
 def write_graph_arrays(graph: KnowledgeGraph, folder: Path) -> None:
@@ -78,15 +76,12 @@ def open_graph_arrays(folder: Path) -> KnowledgeGraph:
             as_one_array(rows["value"]),
             as_one_array(rows["kind"]),
         )
-    graph = KnowledgeGraph(
+    return KnowledgeGraph(
         _open_labels(folder / "entities.arrow"),
         _open_labels(folder / "relations.arrow"),
-        _open_array(folder / "triples.npy"),
+        _open_array(folder / "triples.npy", columns=3),
         attributes,
     )
-    if graph.triples.ndim != 2 or graph.triples.shape[1] != 3 or graph.triples.dtype != np.int32:
-        raise InputError("expected int32 triples of three columns", path=folder / "triples.npy")
-    return graph
 
 
 def _write_arrow(path: Path, table: pa.Table) -> None:
@@ -100,7 +95,7 @@ def _write_arrow(path: Path, table: pa.Table) -> None:
 def _open_arrow(path: Path) -> pa.Table:
     try:
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be opened: {error}", path=path) from error
 
 
@@ -108,12 +103,24 @@ def _open_labels(path: Path) -> pa.Array:
     table = _open_arrow(path)
     if table.schema != pa.schema({"label": LABEL}):
         raise InputError("expected one column of labels", path=path)
-    return as_one_array(table["label"])
+    labels = as_one_array(table["label"])
+    _check_offsets(labels, path)
+    return labels
 
 
-def _open_array(path: Path) -> np.ndarray:
+def _check_offsets(labels: pa.Array, path: Path) -> None:
+    """Arrow trusts the offsets of strings; wrong ones from a damaged file would crash the process."""
+    _, offsets, data = labels.buffers()
+    at = np.frombuffer(offsets, dtype=np.int64)[: len(labels) + 1] if len(labels) else np.zeros(1)
+    if labels.null_count or at[0] != 0 or (np.diff(at) < 0).any() or at[-1] > (data.size if data else 0):
+        raise InputError("is damaged (string offsets)", path=path)
+
+
+def _open_array(path: Path, columns: int) -> np.ndarray:
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot be opened: {error}", path=path) from error
+    except Exception as error:  # numpy parses the header as Python: a damaged one raises anything
+        raise InputError(f"is damaged ({type(error).__name__})", path=path) from error
+    if array.ndim != 2 or array.shape[1] != columns or array.dtype != np.int32:
+        raise InputError(f"expected int32 numbers in {columns} columns", path=path)
     return array
