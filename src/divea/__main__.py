@@ -1,0 +1,5 @@
+"""`python -m divea` is the `divea` command."""
+
+from divea.cli.app import main
+
+main()

@@ -1,0 +1,160 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from divea import read_graph, read_task
+from divea.formats import read_mappings
+from tests.command_line import divea
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_help_and_import_are_light():
+    heavy = "torch", "scipy", "pyarrow", "pandas"
+    loaded = f"import sys; print([name for name in {heavy} if name in sys.modules])"
+    assert python(f"import divea; {loaded}") == "[]"
+    assert python(f"import divea.cli.app; {loaded}") == "[]"
+
+
+def test_public_names_exist():
+    import divea
+
+    assert all(hasattr(divea, name) for name in divea.__all__)
+    assert set(divea.__all__) <= set(dir(divea))
+    with pytest.raises(AttributeError):
+        divea.nothing  # noqa: B018
+
+
+def test_every_command_teaches():
+    overview = divea("--help").out
+    for command in ("info", "convert", "synth"):
+        assert command in overview
+        told = divea(command, "--help")
+        assert told.code == 0
+        assert "Example" in told.out
+
+
+def test_version():
+    from divea import __version__
+
+    assert divea("--version").out == f"divea {__version__}\n"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("synth") / "pair"
+    assert divea("synth", folder, "--entities", 400, "--seed", 5).code == 0
+    return folder
+
+
+def test_synth_writes_a_task_and_gold_apart(pair, tmp_path):
+    task = read_task(pair / "task")
+    gold = read_mappings(pair / "gold.tsv")
+    assert len(task.seeds) + len(gold) == round(0.77 * 400)
+    assert not set(gold["source"].to_pylist()) & set(task.source.label(task.seeds.source))
+    divea("synth", tmp_path / "again", "--entities", 400, "--seed", 5)
+    for path in sorted(pair.rglob("*")):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "again" / path.relative_to(pair)).read_bytes()
+
+
+def test_info_as_table_and_json(pair):
+    table = divea("info", pair / "task")
+    assert table.code == 0
+    assert "entities" in table.out and "400" in table.out
+    summary = json.loads(divea("info", pair / "task", "--json").out)
+    assert summary["source"]["entities"] == summary["target"]["entities"] == 400
+    assert summary["seeds"] == 62
+
+
+def test_info_on_zh_en(shared_data):
+    told = divea("info", shared_data / "dbp15k" / "zh_en").out
+    rows = {line.split("  ")[0]: line.split()[-2:] for line in told.splitlines()}
+    assert rows["entities"] == ["19388", "19572"]
+    assert rows["triples"] == ["70414", "95142"]
+    assert "no seeds" in told
+
+
+def test_info_counts_by_hand(tmp_path):
+    a, b, seeds = tmp_path / "a.tsv", tmp_path / "b.tsv", tmp_path / "s.tsv"
+    # A path 1-2-3-4, a pair 5-6 apart, a self-loop and a repeated line.
+    a.write_text("1\tr\t2\n2\tr\t3\n3\tr\t4\n5\tr\t6\n6\tr\t6\n1\tr\t2\n")
+    b.write_text("1\tr\t2\n")
+    seeds.write_text("1\t1\n")
+    summary = json.loads(divea("info", "--source", a, "--target", b, "--seeds", seeds, "--json").out)
+    source = summary["source"]
+    assert {key: source[key] for key in source if key != "degree percentiles"} == {
+        "entities": 6,
+        "relations": 1,
+        "triples": 5,
+        "attributes": 0,
+        "repeated triples": 1,
+        "self-loops": 1,
+        "isolated entities": 0,
+        "components": 2,
+        "largest component": 4,
+        "anchors": 1,
+        "one hop from an anchor": 1,
+        "two hops from an anchor": 1,
+        "components without an anchor": 1,
+        "entities in those components": 2,
+        "labels used as entity and relation": 0,
+    }
+    assert source["degree percentiles"]["0"] == 1
+    assert source["degree percentiles"]["100"] == 2
+    assert len(summary["warnings"]) == 2
+
+
+def test_convert_a_graph_there_and_back(tmp_path):
+    given = tmp_path / "g.tsv"
+    given.write_text("Rome\tcapital of\tItaly\nOslo\tcapital of\tNorway\n")
+    steps = ["g.nt.gz", "h.ttl.zst", "i.parquet", "j.csv.xz", "k.tsv.bz2"]
+    for step in steps:
+        ended = divea("convert", given, tmp_path / step)
+        assert ended.code == 0 and "4 entities" in ended.out
+        given = tmp_path / step
+    assert read_graph(given) == read_graph(tmp_path / "g.tsv")
+
+
+def test_convert_mappings_there_and_back(tmp_path):
+    given = tmp_path / "m.tsv"
+    given.write_text("source\ttarget\tconfidence\na\tA\t0.5\nb\tB\t1\n")
+    for step in ("m.sssom.tsv", "m.rdf", "m.parquet", "m.csv"):
+        ended = divea("convert", given, tmp_path / step)
+        assert ended.code == 0 and "2 mappings" in ended.out, ended.err
+        given = tmp_path / step
+    assert read_mappings(given).equals(read_mappings(tmp_path / "m.tsv"))
+    assert divea("convert", given, tmp_path / "m.nt").code == 0
+    assert len(read_mappings(tmp_path / "m.nt")) == 2
+
+
+@pytest.mark.parametrize("layout", ["jape", "openea", "parquet", "divea"])
+def test_convert_a_task_there_and_back(pair, tmp_path, layout):
+    assert divea("convert", pair / "task", tmp_path / "there", "--to", layout).code == 0
+    assert divea("convert", tmp_path / "there", tmp_path / "back").code == 0
+    first, last = read_task(pair / "task"), read_task(tmp_path / "back")
+    assert (first.source, first.target, first.seeds) == (last.source, last.target, last.seeds)
+
+
+def test_convert_separate_files_into_a_task(tmp_path):
+    (tmp_path / "a.nt").write_text('<x:a> <x:r> <x:b> .\n<x:a> <x:name> "A" .\n')
+    (tmp_path / "b.nt").write_text("<y:a> <y:r> <y:b> .\n")
+    (tmp_path / "s.nt").write_text("<x:a> <http://www.w3.org/2002/07/owl#sameAs> <y:a> .\n")
+    files = ["--source", tmp_path / "a.nt", "--target", tmp_path / "b.nt", "--seeds", tmp_path / "s.nt"]
+    assert divea("convert", *files, tmp_path / "task").code == 0
+    task = read_task(tmp_path / "task")
+    assert len(task.seeds) == 1 and len(task.source.attributes) == 1
+    ended = divea("convert", *files, tmp_path / "jape", "--to", "jape")
+    assert ended.code == 0
+    assert "1 attribute values of the source are left out" in ended.err
+
+
+def test_a_closed_pipe_is_no_error(pair):
+    command = f"{sys.executable} -m divea info {pair / 'task'} | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
