@@ -10,7 +10,6 @@ What stands in `__all__` is the public surface; it is imported when first used, 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
     from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 
-__version__ = _version("divea")
+__version__ = "0.1.0.dev0"
 
 _HOME = {
     "AlignmentTask": "divea.graphs",
