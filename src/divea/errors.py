@@ -19,4 +19,5 @@ class InputError(Exception):
         self.path = path
         self.line = line
         where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-        super().__init__(where + message)
+        # Whatever a parser quotes from the file, the message stays one line.
+        super().__init__(where + "\\n".join(message.splitlines()))

@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyoxigraph import BlankNode, NamedNode
+
+from divea.graphs.labels import as_labels
 
 _PREFIX = "urn:divea:"
 _BLANK = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
@@ -50,6 +54,13 @@ def entity_terms(labels: Iterable[str]) -> list[str]:
 def relation_terms(labels: Iterable[str]) -> list[str]:
     """Labels as N-Triples predicates, which cannot be blank nodes."""
     return [f"<{to_iri(label)}>" for label in labels]
+
+
+def labels_of_iris(iris: pa.Array) -> pa.Array:
+    """`from_iri` for a whole column, which almost never holds one of ours."""
+    if pc.any(pc.starts_with(iris, _PREFIX)).as_py():
+        return as_labels([from_iri(iri) for iri in iris.to_pylist()])
+    return iris
 
 
 def from_term(term: NamedNode | BlankNode) -> str:

@@ -146,6 +146,8 @@ def _read_parquet(path: Path) -> pa.Table:
     with open_parquet(path) as file:
         rest = [name for name in ("similarity", "confidence") if name in file.schema_arrow.names]
         table = file.read(columns=rest)
+    if rest and len(table) != len(left):
+        raise InputError("not a readable Parquet file (its columns differ in length)", path=path)
     return mapping_table(
         left, right, *(_as_numbers(table, name, path) for name in ("similarity", "confidence"))
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from divea.errors import InputError
 from divea.formats.delimited import open_output, write_lines
-from divea.formats.iri import entity_terms, from_iri, from_term, relation_terms, to_iri
+from divea.formats.iri import entity_terms, from_iri, labels_of_iris, relation_terms, to_iri
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs import Attributes, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL, as_labels
@@ -45,30 +45,31 @@ def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
     add_head, add_relation, add_tail = (column.append for column in links)
     for statement in parse_file(path, syntax):
         subject, object_ = statement.subject, statement.object
-        if isinstance(object_, Literal):
+        # Millions of statements join two IRIs: this branch does as little as it can.
+        if type(object_) is NamedNode and type(subject) is NamedNode:
+            add_head(subject.value)
+            add_relation(statement.predicate.value)
+            add_tail(object_.value)
+        elif type(object_) is Literal:
             if len(object_.value) > LONGEST_LINE:
                 raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
-            predicate = from_iri(statement.predicate.value)
-            row = (_label(subject, path), predicate, object_.value, _kind(object_))
+            row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
             for column, value in zip(literals, row, strict=True):
                 column.append(value)
-            if len(literals[0]) >= _BATCH:
-                _flush(builder.add_attributes, literals)
         else:
             add_head(_label(subject, path))
-            add_relation(from_iri(statement.predicate.value))
+            add_relation(statement.predicate.value)
             add_tail(_label(object_, path))
-            if len(links[0]) >= _BATCH:
-                _flush(builder.add_triples, links)
-    _flush(builder.add_triples, links)
-    _flush(builder.add_attributes, literals)
+        if len(links[0]) >= _BATCH or len(literals[0]) >= _BATCH:
+            _flush(builder, links, literals)
+    _flush(builder, links, literals)
     return builder.build()
 
 
 def _label(term: object, path: Path) -> str:
     if isinstance(term, Triple):
         raise InputError("states something about a statement (RDF-star), which is not supported", path=path)
-    return from_term(term)  # type: ignore[arg-type]
+    return term.value if isinstance(term, NamedNode) else f"_:{term.value}"  # type: ignore[attr-defined]
 
 
 def _kind(literal: Literal) -> str:
@@ -77,10 +78,13 @@ def _kind(literal: Literal) -> str:
     return "" if literal.datatype.value == _STRING else from_iri(literal.datatype.value)
 
 
-def _flush(add: Callable[..., None], columns: tuple[list[str], ...]) -> None:
+def _flush(builder: GraphBuilder, links: tuple[list[str], ...], literals: tuple[list[str], ...]) -> None:
     """Hand the collected columns to the builder and start anew."""
-    add(*(as_labels(column) for column in columns))
-    for column in columns:
+    heads, relations, tails = (labels_of_iris(as_labels(column)) for column in links)
+    builder.add_triples(heads, relations, tails)
+    subjects, predicates, values, kinds = (as_labels(column) for column in literals)
+    builder.add_attributes(labels_of_iris(subjects), labels_of_iris(predicates), values, kinds)
+    for column in (*links, *literals):
         column.clear()
 
 
