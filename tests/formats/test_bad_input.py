@@ -75,6 +75,7 @@ BAD = [
     ("relation without label", {"jape/triples_1": "0\t5\t1\n"}, ["info", "jape"], "triples_1:1: the id 5 has no label in rel_ids_1"),
     ("relation used as entity", {"jape/triples_1": "0\t7\t1\n0\t7\t7\n"}, ["info", "jape"], "triples_1:2: the id 7 is a relation's (rel_ids_1), used as an entity"),
     ("relation used as a seed", {"seeds.tsv": "r\tE1\n"}, ["info", *FILES], "seeds.tsv: 1 of 1 links name an unknown entity (1 labels: 'r'); 'r' is a relation, not an entity"),
+    ("blank id file", {"jape/ent_ids_1": "\r"}, ["info", "jape"], "ent_ids_1: holds no ids"),
     ("id twice", {"jape/ent_ids_1": "0\te1\n0\te2\n"}, ["info", "jape"], "ent_ids_1:2: the id '0' stands here twice"),
     ("label twice", {"jape/ent_ids_1": "0\te1\n1\te1\n"}, ["info", "jape"], "ent_ids_1:2: the label 'e1' stands here twice"),
     ("N-Triples syntax", {"a.nt": GOOD["a.nt"] + "<x:e1> <x:r> oops .\n"}, ["convert", "a.nt", "out.tsv"], "a.nt:3: not valid RDF"),

@@ -19,6 +19,8 @@ class IdLabels:
     def __init__(self, path: Path) -> None:
         self.path = path
         batches = list(read_columns(path, ("id", "label")))
+        if not batches:
+            raise InputError("holds no ids", path=path)
         ids = pa.concat_arrays([batch["id"] for batch in batches])
         labels = pa.concat_arrays([batch["label"] for batch in batches])
         _refuse_repeats(path, "id", ids)

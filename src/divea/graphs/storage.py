@@ -110,9 +110,14 @@ def _open_labels(path: Path) -> pa.Array:
 
 def _check_offsets(labels: pa.Array, path: Path) -> None:
     """Arrow trusts the offsets of strings; wrong ones from a damaged file would crash the process."""
-    _, offsets, data = labels.buffers()
-    at = np.frombuffer(offsets, dtype=np.int64)[: len(labels) + 1] if len(labels) else np.zeros(1)
-    if labels.null_count or at[0] != 0 or (np.diff(at) < 0).any() or at[-1] > (data.size if data else 0):
+    try:
+        labels.validate()
+        _, offsets, data = labels.buffers()
+        at = np.frombuffer(offsets, dtype=np.int64, count=len(labels) + 1) if len(labels) else np.zeros(1)
+        sound = at[0] == 0 and (np.diff(at) >= 0).all() and at[-1] <= (data.size if data else 0)
+    except (pa.ArrowInvalid, ValueError):
+        sound = False
+    if not sound or labels.null_count:
         raise InputError("is damaged (string offsets)", path=path)
 
 
