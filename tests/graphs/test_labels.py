@@ -56,8 +56,7 @@ def test_interning_gives_every_label_one_id(batches, first_size):
     try:
         interner = LabelInterner()
         codes = [interner.add(as_labels(batch)) for batch in batches]
-        order_labels, id_of_code = interner.finish()
-        labels = order_labels()
+        labels, id_of_code = interner.finish()
     finally:
         labels_module._BLOCK = original
     flat = [value for batch in batches for value in batch]
@@ -71,8 +70,7 @@ def test_interning_a_hundred_thousand_labels_in_small_batches():
     values = [f"E{i % 70_000}" for i in range(150_000)]
     interner = LabelInterner()
     codes = [interner.add(as_labels(values[i : i + 999])) for i in range(0, len(values), 999)]
-    order_labels, id_of_code = interner.finish()
-    labels = order_labels()
+    labels, id_of_code = interner.finish()
     assert len(labels) == 70_000
     assert labels.take(pa.array(id_of_code[np.concatenate(codes)])).to_pylist() == values
 

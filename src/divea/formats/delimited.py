@@ -22,7 +22,8 @@ from divea.errors import InputError
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs.labels import LABEL
 
-_BLOCK = 4 << 20
+_BLOCK = 2 << 20
+"""Bytes parsed at a time, and so the longest row of a table."""
 
 
 def delimiter_of(path: Path) -> str:
@@ -125,6 +126,10 @@ def _explained(
             for number, row in _rows(stream, delimiter_of(path)):
                 if number == 1 and header:
                     continue
+                if sum(map(len, row)) > _BLOCK // 4:
+                    # In bytes it may be four times as long; shorter rows are never the reason.
+                    message = f"a row of about {sum(map(len, row)) >> 10} KiB is too long for a table"
+                    return InputError(message, path=path, line=number)
                 if len(row) != len(names) and row:
                     return InputError(f"{wanted}, found {len(row)}", path=path, line=number)
                 for name, value in zip(names, row, strict=False):

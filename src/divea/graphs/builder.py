@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -99,15 +97,10 @@ class GraphBuilder:
 
     def build(self) -> KnowledgeGraph:
         """The graph; the builder is spent afterwards."""
-        order_labels, entity_id = self._entities.finish()
+        entities, entity_id = self._entities.finish()
         relations, relation_id = self._relations.finish()
         stated = sum(map(len, self._heads))
-        # Putting the labels in order and sorting the triples need different memory: do both at once.
-        with ThreadPoolExecutor(1) as pool:
-            ordered = pool.submit(order_labels)
-            num_entities = int(entity_id.max(initial=-1)) + 1
-            triples = self._triples(entity_id, relation_id, num_entities, len(relations))
-            entities = ordered.result()
+        triples = self._triples(entity_id, relation_id, len(entities), len(relations))
         return KnowledgeGraph(
             entities, relations, triples, self._attributes(entity_id), stated - len(triples)
         )
@@ -128,7 +121,8 @@ class GraphBuilder:
         keys *= entities
         keys += _spend(self._tails, entity_id)
         keys.sort()
-        keys = keys[_starts_of_runs(keys[1:] != keys[:-1], len(keys))]
+        first = _starts_of_runs(keys[1:] != keys[:-1], len(keys))
+        keys = keys if first.all() else keys[first]
         triples = np.empty((len(keys), 3), dtype=np.int32)
         for column, base in ((2, entities), (1, relations)):
             np.remainder(keys, max(base, 1), out=triples[:, column], casting="unsafe")

@@ -8,7 +8,7 @@ tie broken by file order would leak the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ def as_labels(values: Iterable[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
     ['a', 'b']
     """
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     if not isinstance(values, pa.Array):
         values = pa.array(list(values), type=LABEL)
     return values.cast(LABEL)
@@ -136,8 +136,8 @@ class LabelInterner:
 
     >>> interner = LabelInterner()
     >>> codes = [interner.add(as_labels(batch)) for batch in (["b", "a"], ["a"])]
-    >>> order_labels, id_of_code = interner.finish()
-    >>> order_labels().take(pa.array(id_of_code[np.concatenate(codes)])).to_pylist()
+    >>> labels, id_of_code = interner.finish()
+    >>> labels.take(pa.array(id_of_code[np.concatenate(codes)])).to_pylist()
     ['b', 'a', 'a']
     """
 
@@ -160,28 +160,19 @@ class LabelInterner:
             self._labels.append(labels.take(pa.array(missed)).cast(LABEL))
         return codes
 
-    def finish(self) -> tuple[Callable[[], pa.Array], Ids]:
-        """How to get the distinct labels in id order, and the id of each code.
-
-        Ordering the labels takes as long as the rest, so it is left to the caller when, and in
-        which thread. The interner is spent.
-        """
+    def finish(self) -> tuple[pa.Array, Ids]:
+        """The distinct labels in id order, and the id of each code; the interner is spent."""
         del self._table
         hashes = self._hash_of_code[: self._count]
         order = np.argsort(hashes)
         hashes = hashes[order]
         starts = np.concatenate([[True], hashes[1:] != hashes[:-1]])[: self._count]
+        del self._hash_of_code, hashes
         id_of_code = np.empty(len(order), dtype=np.int32)
         id_of_code[order] = np.cumsum(starts, dtype=np.int32) - 1
-        kept = order[starts]
-        del self._hash_of_code
-
-        def order_labels() -> pa.Array:
-            labels = pa.concat_arrays([pa.array([], type=LABEL), *self._labels])
-            del self._labels
-            return labels.take(pa.array(kept))
-
-        return order_labels, id_of_code
+        chunks = pa.chunked_array(self._labels, type=LABEL)
+        del self._labels
+        return as_labels(chunks.take(pa.array(order[starts]))), id_of_code
 
     def _place(self, hashes: Hashes, choice: int) -> Hashes:
         """The first or the second place of each hash in the table."""
