@@ -126,9 +126,9 @@ def _explained(
             for number, row in _rows(stream, delimiter_of(path)):
                 if number == 1 and header:
                     continue
-                if sum(map(len, row)) > _BLOCK // 4:
-                    # In bytes it may be four times as long; shorter rows are never the reason.
-                    message = f"a row of about {sum(map(len, row)) >> 10} KiB is too long for a table"
+                length = sum(len(value.encode()) + 1 for value in row)
+                if length > _BLOCK:
+                    message = f"a row of {length >> 10} KiB is too long for a table"
                     return InputError(message, path=path, line=number)
                 if len(row) != len(names) and row:
                     return InputError(f"{wanted}, found {len(row)}", path=path, line=number)
