@@ -1,0 +1,93 @@
+"""Products of a sparse matrix with one dense column per part, a block of columns at a time.
+
+Discovery and evidence both need one number for every entity and part. At two million entities
+and 200 parts that is 1.6 GB an array; a block of columns keeps it under a stated budget, and
+32 columns are also what the product is fastest at (docs/division.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from divea.graphs.labels import Ids
+
+MEMORY_BUDGET = 3 << 30
+"""Bytes that the dense arrays of one block of columns may take together."""
+
+_WIDEST = 32
+_ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
+
+
+def sparse_tensor(matrix: csr_array, dtype: torch.dtype, device: str = "cpu") -> torch.Tensor:
+    """A scipy matrix as a torch one; 32-bit indices halve the traffic of the product."""
+    return torch.sparse_csr_tensor(
+        torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
+        torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
+        torch.from_numpy(matrix.data).to(dtype),
+        size=matrix.shape,
+        device=device,
+        check_invariants=False,
+    )
+
+
+def column_blocks(rows: int, columns: int, dtype: torch.dtype, budget: int = MEMORY_BUDGET) -> Iterator[range]:
+    """Ranges of columns, each as wide as the budget allows.
+
+    >>> list(column_blocks(1000, 70, torch.float32))
+    [range(0, 32), range(32, 64), range(64, 70)]
+    """
+    width = max(1, min(_WIDEST, budget // max(1, rows * dtype.itemsize * _ARRAYS)))
+    for first in range(0, columns, width):
+        yield range(first, min(first + width, columns))
+
+
+def indicator(
+    rows: int, ids: Ids, column_of: Ids, block: range, dtype: torch.dtype, device: str = "cpu"
+) -> torch.Tensor:
+    """Ones at (id, its column), for the columns of this block."""
+    inside = (column_of >= block.start) & (column_of < block.stop)
+    at = torch.from_numpy(ids[inside].astype(np.int64)).to(device)
+    column = torch.from_numpy(column_of[inside].astype(np.int64) - block.start).to(device)
+    ones = torch.zeros((rows, len(block)), dtype=dtype, device=device)
+    ones[at, column] = 1
+    return ones
+
+
+def marks(rows: int, lists: Sequence[Ids], dtype: torch.dtype, device: str = "cpu") -> torch.Tensor:
+    """One column per list, with ones at its ids."""
+    lengths = [len(ids) for ids in lists]
+    column_of = np.repeat(np.arange(len(lists), dtype=np.int32), lengths)
+    ids = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int32)
+    return indicator(rows, ids, column_of, range(len(lists)), dtype, device)
+
+
+def tie_draw(count: int, seed: int, side: str) -> np.ndarray:
+    """One seeded number per entity, to decide between equals.
+
+    Ids are in the order of label hashes, so a draw by id does not depend on any file's order; the
+    two sides draw differently, so that equal ranks on both are no hint.
+    """
+    return np.random.default_rng([seed, len(side), ord(side[0])]).random(count)
+
+
+def best(scores: torch.Tensor, count: int, draw: torch.Tensor) -> torch.Tensor:
+    """Ids of the `count` highest scores; equal scores are taken by the lower draw.
+
+    A score of minus infinity means "never". The ids come best first.
+
+    >>> best(torch.tensor([0.5, 0.5, 0.9, -torch.inf]), 2, torch.tensor([3.0, 1.0, 2.0, 0.0])).tolist()
+    [2, 1]
+    """
+    count = min(count, int((scores > -torch.inf).sum()))
+    if count == 0:
+        return torch.zeros(0, dtype=torch.int64, device=scores.device)
+    last = torch.topk(scores, count).values[-1]
+    sure = torch.nonzero(scores > last).ravel()
+    tied = torch.nonzero(scores == last).ravel()
+    tied = tied[torch.argsort(draw[tied])][: count - len(sure)]
+    sure = sure[torch.argsort(draw[sure])]
+    return torch.cat([sure[torch.argsort(scores[sure], descending=True, stable=True)], tied])
