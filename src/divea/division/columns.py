@@ -1,8 +1,12 @@
 """Products of a sparse matrix with one dense column per part, a block of columns at a time.
 
 Discovery and evidence both need one number for every entity and part. At two million entities
-and 200 parts that is 1.6 GB an array; a block of columns keeps it under a stated budget, and
-32 columns are also what the product is fastest at (docs/division.md).
+and 200 parts that is 1.6 GB an array; a block of columns keeps it under a stated budget.
+
+A part also lives in a small region of a large graph. So a block is done in two passes: a coarse one,
+with a single column for all the parts of the block, finds the region that matters to any of them, and
+a fine one, with a column for each part, is done on that region alone. Where the region is most of the
+graph, as it is when all parts fit one block, the fine pass is done on the whole graph and is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from divea.graphs.labels import Ids
 MEMORY_BUDGET = 3 << 30
 """Bytes that the dense arrays of one block of columns may take together."""
 
-_WIDEST = 32
+_WIDEST = 16
 _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
 
 
@@ -63,6 +67,23 @@ def marks(rows: int, lists: Sequence[Ids], dtype: torch.dtype, device: str = "cp
     column_of = np.repeat(np.arange(len(lists), dtype=np.int32), lengths)
     ids = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int32)
     return indicator(rows, ids, column_of, range(len(lists)), dtype, device)
+
+
+def block_of_parts(blocks: Sequence[range]) -> Ids:
+    """The block that each part belongs to; one entry more, -1, for entities of no part."""
+    lengths = [len(block) for block in blocks]
+    return np.append(np.repeat(np.arange(len(blocks)), lengths), -1).astype(np.int32)
+
+
+def region(matters: torch.Tensor) -> Ids | None:
+    """The rows of a region, or None where it is so large that the whole graph serves as well."""
+    rows = torch.nonzero(matters).ravel()
+    return None if 2 * len(rows) > len(matters) else rows.cpu().numpy().astype(np.int32)
+
+
+def cut_out(matrix: csr_array, rows: Ids | None) -> csr_array:
+    """The part of a square matrix between these rows."""
+    return matrix if rows is None else matrix[rows][:, rows]
 
 
 def tie_draw(count: int, seed: int, side: str) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import best, column_blocks
+from divea.division.columns import best, column_blocks, cut_out, region
 from divea.division.evidence import EvidenceModel, Flow, exact_costs
 from divea.errors import InputError
 from divea.graphs.labels import Ids
@@ -62,22 +62,32 @@ def pick_contexts(
     Nothing in `wanted[part]` or `barred` is picked, no more anchors than `anchor_limits[part]`, and
     nothing that carries no evidence. Equal costs are decided by the lower `draw`.
     """
-    ties = torch.from_numpy(draw).to(settings.device)
-    for part, costs, whole in _costs(adjacency, wanted, anchors, settings):
+    for part, region_of, costs, whole in _costs(adjacency, wanted, anchors, counts, settings):
         own = anchors[part % len(anchors)]
+        ids = np.arange(adjacency.shape[0], dtype=np.int32) if region_of is None else region_of
         costs.masked_fill_(costs <= 0, NEVER)
         for never in (wanted[part], barred):
             if never is not None:
-                costs[torch.from_numpy(never.astype(np.int64))] = NEVER
+                costs[_rows_of(never, region_of, settings.device)] = NEVER
+        ties = torch.from_numpy(draw[ids]).to(settings.device)
         limit = counts[part] if anchor_limits is None else anchor_limits[part]
         if settings.method != "rounds":
-            yield _best(costs, counts[part], own, limit, ties)
+            is_anchor = _rows_of(own, region_of, settings.device)
+            yield ids[_best(costs, counts[part], is_anchor, limit, ties)]
         else:
-            pool = best(costs, POOL * counts[part], ties).cpu().numpy().astype(np.int32)
+            pool = ids[best(costs, POOL * counts[part], ties).cpu().numpy()]
             # Anchors of the part's own are in the context whatever happens; shared ones compete.
             stay = wanted[part] if len(anchors) == 1 else np.union1d(wanted[part], own)
             small = _Small.cut(adjacency, wanted[part], own, stay, pool, whole, draw, settings)
             yield small.eliminate(counts[part], limit)
+
+
+def _rows_of(ids: Ids, region_of: Ids | None, device: str) -> torch.Tensor:
+    """Where ids stand among the rows of a region; those outside are left out."""
+    if region_of is not None:
+        at = np.minimum(np.searchsorted(region_of, ids), len(region_of) - 1)
+        ids = at[region_of[at] == ids]
+    return torch.from_numpy(ids.astype(np.int64)).to(device)
 
 
 def connect(
@@ -112,43 +122,114 @@ def connect(
     return sides
 
 
+_Costs = Iterator[tuple[int, Ids | None, torch.Tensor, Flow]]
+"""Part by part: the region (None for the whole graph), drop costs in it, the whole graph's flow."""
+
+
 def _costs(
-    adjacency: csr_array, wanted: Sequence[Ids], anchors: Sequence[Ids], settings: EvidenceSettings
-) -> Iterator[tuple[int, torch.Tensor, Flow]]:
-    """Part by part: the drop costs, and the whole graph's flow that they are measured against."""
+    adjacency: csr_array,
+    wanted: Sequence[Ids],
+    anchors: Sequence[Ids],
+    counts: Sequence[int],
+    settings: EvidenceSettings,
+) -> _Costs:
     dtype = torch.float32 if settings.method == "first_order" else torch.float64
     model = settings.model(adjacency, dtype)
-    shared = len(anchors) == 1
-    flow = model.flow(model.columns(anchors)) if shared else None
-    for block in column_blocks(adjacency.shape[0], len(wanted), dtype):
+    if len(anchors) == 1:
+        return _shared_costs(adjacency, wanted, anchors[0], counts, settings, model)
+    return _own_costs(wanted, anchors, settings, model)
+
+
+def _shared_costs(
+    adjacency: csr_array,
+    wanted: Sequence[Ids],
+    anchors: Ids,
+    counts: Sequence[int],
+    settings: EvidenceSettings,
+    model: EvidenceModel,
+) -> _Costs:
+    """One flow for all parts, and a region for each block of them.
+
+    What an entity is worth to a block is the sum of what it is worth to its parts, so an entity that
+    is worth little to the block is not picked for any of them.
+    """
+    size, dtype = adjacency.shape[0], model.adjacency.dtype
+    flow = model.flow(model.column(anchors))
+    whole = Flow(flow.training[-1:], flow.inference[-1:])
+    blocks = list(column_blocks(size, len(wanted), dtype))
+    members = [np.concatenate([wanted[part] for part in block]) for block in blocks]
+    for group in column_blocks(size, len(blocks), dtype):
+        worth = model.first_order(model.columns([members[number] for number in group]), flow)
+        for column, number in enumerate(group):
+            block = blocks[number]
+            goals = [wanted[part] for part in block]
+            if settings.method == "exact":
+                rows, costs = None, exact_costs(model, flow.training[0], model.columns(goals))
+            else:
+                pool = POOL * sum(counts[part] for part in block)
+                rows = region(_highest(worth[:, column], pool, members[number]))
+                costs = _region_costs(adjacency, rows, goals, flow, settings, model)
+            for at, part in enumerate(block):
+                yield part, rows, costs[:, at].contiguous(), whole
+
+
+def _highest(worth: torch.Tensor, count: int, members: Ids) -> torch.Tensor:
+    """Marks the `count` rows of highest worth, and the members."""
+    least = torch.topk(worth, min(count, len(worth))).values[-1] if count > 0 else torch.inf
+    matters = (worth >= least) & (worth > 0)
+    matters[torch.from_numpy(members.astype(np.int64)).to(worth.device)] = True
+    return matters
+
+
+def _region_costs(
+    adjacency: csr_array,
+    rows: Ids | None,
+    goals: list[Ids],
+    flow: Flow,
+    settings: EvidenceSettings,
+    model: EvidenceModel,
+) -> torch.Tensor:
+    if rows is None:
+        return model.first_order(model.columns(goals), flow)
+    at = torch.from_numpy(rows.astype(np.int64)).to(settings.device)
+    inside = Flow([layer[at] for layer in flow.training], [layer[at] for layer in flow.inference])
+    small = settings.model(cut_out(adjacency, rows), model.adjacency.dtype)
+    return small.first_order(small.columns([_positions(rows, ids) for ids in goals]), inside)
+
+
+def _own_costs(
+    wanted: Sequence[Ids], anchors: Sequence[Ids], settings: EvidenceSettings, model: EvidenceModel
+) -> _Costs:
+    """A flow for every part, from its own anchors."""
+    size, dtype = model.adjacency.shape[0], model.adjacency.dtype
+    for block in column_blocks(size, len(wanted), dtype):
         goals = model.columns([wanted[part] for part in block])
-        if flow is None or not shared:
-            flow = model.flow(model.columns([anchors[part] for part in block]))
-        if settings.method != "exact":
-            costs = model.first_order(goals, flow)
-        elif shared:
-            costs = exact_costs(model, flow.training[0], goals)
-        else:
+        flow = model.flow(model.columns([anchors[part] for part in block]))
+        if settings.method == "exact":
             starts = flow.training[0]
             each = [exact_costs(model, starts[:, [c]], goals[:, [c]]) for c in range(len(block))]
             costs = torch.cat(each, dim=1)
+        else:
+            costs = model.first_order(goals, flow)
         for column, part in enumerate(block):
-            at = 0 if shared else column
-            whole = Flow([flow.training[-1][:, [at]]], [flow.inference[-1][:, [at]]])
-            yield part, costs[:, column].contiguous(), whole
+            whole = Flow([flow.training[-1][:, [column]]], [flow.inference[-1][:, [column]]])
+            yield part, None, costs[:, column].contiguous(), whole
 
 
-def _best(costs: torch.Tensor, count: int, anchors: Ids, limit: int, ties: torch.Tensor) -> Ids:
-    """The `count` costliest, with no more than `limit` anchors among them."""
+def _best(
+    costs: torch.Tensor, count: int, anchors: torch.Tensor, limit: int, ties: torch.Tensor
+) -> np.ndarray:
+    """Rows of the `count` highest costs, with no more than `limit` of the anchors' rows among them."""
     chosen = best(costs, count, ties)
     if limit < count:
         is_anchor = torch.zeros(len(costs), dtype=torch.bool, device=costs.device)
-        is_anchor[torch.from_numpy(anchors.astype(np.int64))] = True
+        is_anchor[anchors] = True
         among = chosen[is_anchor[chosen]]
         if len(among) > limit:
             is_anchor[among[:limit]] = False
             chosen = best(costs.masked_fill(is_anchor, NEVER), count, ties)
-    return chosen.cpu().numpy().astype(np.int32)
+    found: np.ndarray = chosen.cpu().numpy()
+    return found
 
 
 @dataclass(frozen=True)
@@ -161,7 +242,7 @@ class _Small:
     goal: torch.Tensor
     stay: torch.Tensor
     whole: Flow
-    anchors: Ids
+    anchors: torch.Tensor
     ties: torch.Tensor
 
     @classmethod
@@ -177,7 +258,7 @@ class _Small:
         settings: EvidenceSettings,
     ) -> _Small:
         kept = np.union1d(stay, pool).astype(np.int32)
-        model = settings.model(adjacency[kept][:, kept], torch.float64)
+        model = settings.model(cut_out(adjacency, kept), torch.float64)
         rows = torch.from_numpy(kept.astype(np.int64)).to(settings.device)
         inside = _positions(kept, np.intersect1d(anchors, kept))
         return cls(
@@ -187,7 +268,7 @@ class _Small:
             model.column(_positions(kept, wanted)),
             model.column(_positions(kept, stay)),
             Flow([whole.training[-1][rows]], [whole.inference[-1][rows]]),
-            inside,
+            torch.from_numpy(inside.astype(np.int64)).to(settings.device),
             torch.from_numpy(draw[kept]).to(settings.device),
         )
 
@@ -195,7 +276,7 @@ class _Small:
         """Drop the pool to `count` entities in rounds, estimating the costs anew after each."""
         present = torch.ones_like(self.goal)
         pool = len(self.kept) - int(self.stay.sum())
-        chosen = np.zeros(0, dtype=np.int32)
+        chosen = np.zeros(0, dtype=np.int64)
         for step in range(1, ROUNDS + 1):
             left = round(pool * (min(count, pool) / max(pool, 1)) ** (step / ROUNDS))
             flow = self.model.flow(self.start, self.whole, present)
@@ -204,7 +285,7 @@ class _Small:
             limit = anchor_limit if step == ROUNDS else left
             chosen = _best(costs.ravel(), left, self.anchors, limit, self.ties)
             present.copy_(self.stay)
-            present[torch.from_numpy(chosen.astype(np.int64))] = 1
+            present[torch.from_numpy(chosen).to(present.device)] = 1
         return self.kept[chosen]
 
 
@@ -234,15 +315,17 @@ class Yardstick:
         all that are there.
         """
         kept = np.sort(context)
-        model = self.settings.model(self.adjacency[kept][:, kept], torch.float64)
+        model = self.settings.model(cut_out(self.adjacency, kept), torch.float64)
         rows = torch.from_numpy(kept.astype(np.int64)).to(self.settings.device)
         whole = Flow([self.whole.training[-1][rows]], [self.whole.inference[-1][rows]])
-        inside = np.intersect1d(self.anchors if anchors is None else anchors, kept)
-        flow = model.flow(model.column(_positions(kept, inside)), whole)
+        is_anchor = np.zeros(self.adjacency.shape[0], dtype=bool)
+        is_anchor[self.anchors if anchors is None else anchors] = True
+        inside = np.flatnonzero(is_anchor[kept]).astype(np.int32)
+        flow = model.flow(model.column(inside), whole)
         received = model.received(flow, whole).ravel().cpu().numpy()
         return received[_positions(kept, wanted)] / model.full
 
-    def informativeness(self, context: Ids, wanted: Ids) -> float:
+    def informativeness(self, context: Ids, wanted: Ids, anchors: Ids | None = None) -> float:
         """Mean evidence at the `wanted` entities that the whole graph reaches at all (Eq. 9, as a share)."""
         reached = int((self.whole.inference[-1].ravel().cpu().numpy()[wanted] > 0).sum())
-        return float(self.evidence(context, wanted).sum() / reached) if reached else 0.0
+        return float(self.evidence(context, wanted, anchors).sum() / reached) if reached else 0.0

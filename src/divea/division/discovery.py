@@ -8,13 +8,22 @@ is added on top (Eqs. 3-5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
-from divea.division.columns import best, column_blocks, indicator, sparse_tensor, tie_draw
+from divea.division.columns import (
+    best,
+    block_of_parts,
+    column_blocks,
+    cut_out,
+    indicator,
+    region,
+    sparse_tensor,
+    tie_draw,
+)
 from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.labels import Ids
@@ -22,10 +31,16 @@ from divea.graphs.labels import Ids
 STEPS = 8
 """Hops that membership travels in `propagate`; DBP15K coverage is flat from about 6 on."""
 
+LEAST = 0.02
+"""An entity to which a block of parts matters less than this is out of the block's reach."""
+
 NEVER = -torch.inf
 
+Scores = Iterator[tuple[range, Ids | None, torch.Tensor]]
+"""Block by block: the parts, the entities (None for all), and the scores: entities x parts."""
 
-def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, device: str = "cpu") -> Callable[[range], torch.Tensor]:
+
+def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
     """A part's share of the membership that reaches an entity from the anchors, 0 to 1.
 
     Every anchor holds its part; every other entity takes the weighted mean of its neighbours'
@@ -33,59 +48,64 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, device: str = "cpu
     share, and not the amount, is the score: an entity far from all anchors still goes to the part
     that it is nearest to.
     """
-    matrix = sparse_tensor(_mean_of_neighbours(adjacency), torch.float32, device)
-    rows = adjacency.shape[0]
-    fixed = torch.from_numpy(anchors.astype(np.int64)).to(device)
-
-    def spread(marks: torch.Tensor) -> torch.Tensor:
-        held, state = marks[fixed], marks
-        for _ in range(STEPS):
-            state = matrix @ state
-            state[fixed] = held
-        return state
-
+    matrix = _mean_of_neighbours(adjacency)
+    size = adjacency.shape[0]
+    whole = sparse_tensor(matrix, torch.float32, device)
     # Spreading is linear, so what arrives from all the parts together takes one column.
-    anywhere = np.zeros(len(anchors), dtype=np.int32)
-    total = spread(indicator(rows, anchors, anywhere, range(1), torch.float32, device))
+    total = _spread(whole, anchors, np.zeros(len(anchors), dtype=np.int32), range(1))
+    blocks = list(column_blocks(size, count, torch.float32))
+    coarse = block_of_parts(blocks)[parts]
+    for group in column_blocks(size, len(blocks), torch.float32):
+        # Shares of whole blocks; with one block it is 1 wherever anything arrives.
+        block_shares = _spread(whole, anchors, coarse, group).div_(total)
+        for column, number in enumerate(group):
+            rows = region(block_shares[:, column] >= LEAST)
+            if rows is None:
+                arrived = _spread(whole, anchors, parts, blocks[number])
+            else:
+                inside = np.isin(anchors, rows)
+                own = np.searchsorted(rows, anchors[inside]).astype(np.int32)
+                small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
+                arrived = _spread(small, own, parts[inside], blocks[number])
+            share = arrived.div_(total if rows is None else total[torch.from_numpy(rows).to(device)])
+            yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
 
-    def scores(block: range) -> torch.Tensor:
-        arrived = spread(indicator(rows, anchors, parts, block, torch.float32, device))
-        share = arrived.div_(total)
-        return share.masked_fill_(~(share > 0), NEVER)
 
-    return scores
+def _spread(matrix: torch.Tensor, anchors: Ids, column_of: Ids, block: range) -> torch.Tensor:
+    device = str(matrix.device)
+    state = indicator(matrix.shape[0], anchors, column_of, block, matrix.dtype, device)
+    fixed = torch.from_numpy(anchors.astype(np.int64)).to(device)
+    held = state[fixed]
+    for _ in range(STEPS):
+        state = matrix @ state
+        state[fixed] = held
+    return state
 
 
 def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
     # Ten triples between two entities are more than one, but not ten times more.
-    weights = adjacency.astype(np.float32)
-    weights.data = 1 + np.log(weights.data)
-    strength = np.maximum(weights.sum(axis=1), 1e-9)
-    weights = (weights @ diags_array(strength**-0.5)).tocsr()
-    received = np.maximum(weights.sum(axis=1), 1e-9)
-    return (diags_array(1 / received) @ weights).tocsr().astype(np.float32)
+    weights = 1 + np.log(adjacency.data.astype(np.float32))
+    row_of = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    strength = np.bincount(row_of, weights, minlength=adjacency.shape[0])
+    weights *= (np.maximum(strength, 1e-9) ** -0.5).astype(np.float32)[adjacency.indices]
+    received = np.maximum(np.bincount(row_of, weights, minlength=adjacency.shape[0]), 1e-9)
+    weights /= received.astype(np.float32)[row_of]
+    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
-def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, device: str = "cpu") -> Callable[[range], torch.Tensor]:
+def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
     """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
-    links = adjacency.astype(np.float32)
-    links.data[:] = 1
-    matrix = sparse_tensor(links, torch.float32, device)
-    rows = adjacency.shape[0]
-
-    def scores(block: range) -> torch.Tensor:
-        reached = indicator(rows, anchors, parts, block, torch.float32, device)
+    matrix = sparse_tensor(adjacency, torch.float32, device)
+    for block in column_blocks(adjacency.shape[0], count, torch.float32):
+        reached = indicator(adjacency.shape[0], anchors, parts, block, torch.float32, device)
         distance = torch.full_like(reached, NEVER).masked_fill_(reached > 0, 0.0)
         hop = 0
-        while True:
+        while bool(reached.any()):
             hop += 1
             fresh = ((matrix @ reached) > 0) & (distance == NEVER)
-            if not bool(fresh.any()):
-                return distance
             distance.masked_fill_(fresh, -float(hop))
             reached = fresh.to(torch.float32)
-
-    return scores
+        yield block, None, distance
 
 
 LOCALITY = {"propagate": propagate, "bfs": bfs}
@@ -114,28 +134,32 @@ def discover(
     """
     if locality not in LOCALITY:
         raise InputError(f"unknown locality {locality!r}; choose from {', '.join(LOCALITY)}")
-    rows = adjacency.shape[0]
-    scores_of = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], device)
-    draw = torch.from_numpy(tie_draw(rows, seed, "target")).to(device)
-    never = torch.from_numpy(taken.astype(np.int64)).to(device)
-    for block in column_blocks(rows, len(counts), torch.float32):
-        scores = scores_of(block)
+    size = adjacency.shape[0]
+    draw = tie_draw(size, seed, "target")
+    free = np.ones(size, dtype=bool)
+    free[taken] = False
+    blocks = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    for block, rows, scores in blocks:
         if similarity is not None:
             learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
-            scores += beta * torch.from_numpy(learned).to(device)
+            scores += beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
+        open_here = torch.from_numpy(free if rows is None else free[rows]).to(device)
+        scores.masked_fill_(~open_here[:, None], NEVER)
+        ties = torch.from_numpy(draw if rows is None else draw[rows]).to(device)
         for column, part in enumerate(block):
-            yield _candidates(scores[:, column].contiguous(), int(counts[part]), never, draw)
+            chosen = best(scores[:, column].contiguous(), int(counts[part]), ties).cpu().numpy()
+            near = (chosen if rows is None else rows[chosen]).astype(np.int32)
+            yield _filled(near, int(counts[part]), free, draw)
 
 
-def _candidates(scores: torch.Tensor, count: int, never: torch.Tensor, draw: torch.Tensor) -> Ids:
-    reachable = scores > NEVER
-    scores[never] = NEVER
-    chosen = best(scores, count, draw)
-    if len(chosen) < count:
-        beyond = torch.where(reachable, NEVER, 0.0)
-        beyond[never] = NEVER
-        chosen = torch.cat([chosen, best(beyond, count - len(chosen), draw)])
-    return chosen.cpu().numpy().astype(np.int32)
+def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:
+    """As many as were asked for: entities out of reach come last, by draw."""
+    if len(near) == count:
+        return near
+    rest = free.copy()
+    rest[near] = False
+    beyond = np.flatnonzero(rest).astype(np.int32)
+    return np.concatenate([near, beyond[np.argsort(draw[beyond])][: count - len(near)]])
 
 
 def similarity_weights(

@@ -22,11 +22,15 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
 
 HELD_OUT = 0.1
+MOST_FOLDS = 5
+ENOUGH = 1000
+"""Links to validate on; folds are held out one after the other until there are so many."""
+
 FEWEST = 20
-"""With fewer links to validate on, the paper's shares are used."""
+"""With fewer, the paper's shares are used."""
 
 MOST_PARTS = 8
-"""Parts that are tried; the shares hold for all."""
+"""Parts that are tried; the shares hold for all. Neighbours, so that they cost one small region."""
 
 CONTEXT_SHARES = (0.04, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 """Source context, as a share of what the unmatched entities leave of S."""
@@ -46,24 +50,48 @@ def choose_shares(
     seed: int = 0,
 ) -> tuple[Shares, str]:
     """The shares that serve held-out seeds best, and a note that says so; a delta given is kept."""
-    trial = _Trial.prepare(task, groups, size, locality, evidence, seed)
-    largest = max((len(members) for members in members_of(groups, task.unmatched_source)), default=0)
-    if trial is None:
+    trials = _trials(task, groups, size, locality, evidence, seed)
+    held = sum(len(trial.held) for trial in trials)
+    if held < FEWEST:
         shares = Shares(0.5 if delta1 is None else delta1, delta2 or 0.0)
         return shares, f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: too few seeds to choose by"
+
+    def worth(shares: Shares) -> float:
+        return sum(trial.worth(shares) for trial in trials) / held
+
+    largest = max(len(members) for members in members_of(groups, task.unmatched_source))
     sources = [(largest + share * (size - largest)) / size for share in CONTEXT_SHARES]
     tried = {
-        Shares(source, delta2 or 0.0): trial.worth(Shares(source, delta2 or 0.0))
-        for source in (sources if delta1 is None else [delta1])
+        shares: worth(shares)
+        for shares in (Shares(one, delta2 or 0.0) for one in (sources if delta1 is None else [delta1]))
     }
     source = max(tried, key=lambda shares: tried[shares]).source
     if delta2 is None:
-        tried |= {Shares(source, share): trial.worth(Shares(source, share)) for share in CONNECTING_SHARES[1:]}
+        tried |= {shares: worth(shares) for shares in (Shares(source, one) for one in CONNECTING_SHARES[1:])}
     shares = max(tried, key=lambda shares: tried[shares])
     return shares, (
         f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: best of {len(tried)} on "
-        f"{len(trial.held)} held-out seeds (worth {tried[shares]:.3f})"
+        f"{held} held-out seeds (worth {tried[shares]:.3f})"
     )
+
+
+def _trials(
+    task: AlignmentTask, groups: Ids, size: int, locality: str, evidence: EvidenceSettings, seed: int
+) -> list[_Trial]:
+    """Trials on disjoint folds of the seeds, until they hold out enough to tell shares apart."""
+    rng = np.random.default_rng([seed, 3])
+    parts = int(groups.max(initial=-1)) + 1
+    first = int(rng.integers(max(1, parts - MOST_PARTS + 1)))
+    number = np.full(parts + 1, -1, dtype=np.int32)  # the last one is for group -1
+    tried = range(first, min(first + MOST_PARTS, parts))
+    number[tried] = np.arange(len(tried))
+    here = number[groups]
+    fold = rng.integers(round(1 / HELD_OUT), size=len(task.seeds))
+    fold[here[task.seeds.source] < 0] = -1
+    trials: list[_Trial] = []
+    while len(trials) < MOST_FOLDS and sum(len(trial.held) for trial in trials) < ENOUGH:
+        trials.append(_Trial.prepare(task, here, fold == len(trials), size, locality, evidence, seed))
+    return trials
 
 
 @dataclass(frozen=True)
@@ -88,20 +116,13 @@ class _Trial:
         cls,
         task: AlignmentTask,
         groups: Ids,
+        out: np.ndarray,
         size: int,
         locality: str,
         evidence: EvidenceSettings,
         seed: int,
-    ) -> _Trial | None:
-        rng = np.random.default_rng([seed, 3])
-        parts = int(groups.max(initial=-1)) + 1
-        tried = np.sort(rng.permutation(parts)[:MOST_PARTS])
-        number = np.full(parts + 1, -1, dtype=np.int32)  # the last one is for group -1
-        number[tried] = np.arange(len(tried))
-        groups = number[groups]
-        out = (rng.random(len(task.seeds)) < HELD_OUT) & (groups[task.seeds.source] >= 0)
-        if out.sum() < FEWEST:
-            return None
+    ) -> _Trial:
+        """Hold out the seeds marked `out`; `groups` numbers the parts to be tried, -1 for all others."""
         held = Links(task.seeds.source[out], task.seeds.target[out])
         train = Links(task.seeds.source[~out], task.seeds.target[~out])
         unmatched = task.unmatched_source
@@ -114,7 +135,7 @@ class _Trial:
             task.source.adjacency,
             wanted,
             [train.source],
-            [size - len(own) for own in members],
+            [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
             tie_draw(task.source.num_entities, seed, "source"),
             evidence,
         )
@@ -144,7 +165,7 @@ class _Trial:
         )
 
     def worth(self, shares: Shares) -> float:
-        """Mean over the held-out links of: the evidence at both ends if covered, else 0."""
+        """Sum over the held-out links of: the mean evidence at both ends if covered, else 0."""
         source_size = shares.source_size(self.size)
         contexts = []
         for part, context in enumerate(self.contexts):
@@ -173,4 +194,4 @@ class _Trial:
             left = self.source_yardstick.evidence(source, self.held.source[mine][covered])
             right = self.target_yardstick.evidence(target, self.held.target[mine][covered], anchors[part])
             total += float((left + right).sum()) / 2
-        return total / len(self.held)
+        return total
