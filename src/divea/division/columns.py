@@ -23,6 +23,7 @@ MEMORY_BUDGET = 3 << 30
 """Bytes that the dense arrays of one block of columns may take together."""
 
 _WIDEST = 16
+NEVER = -np.inf
 _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
 
 
@@ -95,20 +96,23 @@ def tie_draw(count: int, seed: int, side: str) -> np.ndarray:
     return np.random.default_rng([seed, len(side), ord(side[0])]).random(count)
 
 
-def best(scores: torch.Tensor, count: int, draw: torch.Tensor) -> torch.Tensor:
-    """Ids of the `count` highest scores; equal scores are taken by the lower draw.
+def best(scores: np.ndarray, count: int, draw: np.ndarray) -> np.ndarray:
+    """Positions of the `count` highest scores, best first; equal scores are taken by the lower draw.
 
-    A score of minus infinity means "never". The ids come best first.
+    A score of minus infinity means "never".
 
-    >>> best(torch.tensor([0.5, 0.5, 0.9, -torch.inf]), 2, torch.tensor([3.0, 1.0, 2.0, 0.0])).tolist()
+    >>> best(np.array([0.5, 0.5, 0.9, -np.inf]), 2, np.array([3.0, 1.0, 2.0, 0.0])).tolist()
     [2, 1]
     """
-    count = min(count, int((scores > -torch.inf).sum()))
-    if count == 0:
-        return torch.zeros(0, dtype=torch.int64, device=scores.device)
-    last = torch.topk(scores, count).values[-1]
-    sure = torch.nonzero(scores > last).ravel()
-    tied = torch.nonzero(scores == last).ravel()
-    tied = tied[torch.argsort(draw[tied])][: count - len(sure)]
-    sure = sure[torch.argsort(draw[sure])]
-    return torch.cat([sure[torch.argsort(scores[sure], descending=True, stable=True)], tied])
+    able = np.flatnonzero(scores > NEVER)
+    if 0 < count < len(able):
+        values = scores[able]
+        last = np.partition(values, len(values) - count)[len(values) - count]
+        able = able[values >= last]
+    return able[np.lexsort((draw[able], -scores[able]))][: max(count, 0)]
+
+
+def by_part(scores: torch.Tensor) -> np.ndarray:
+    """Scores as one contiguous row for each part; choosing is done on the host, whatever the device."""
+    rows: np.ndarray = scores.T.contiguous().cpu().numpy()
+    return rows

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import best, column_blocks, cut_out, region
+from divea.division.columns import NEVER, best, by_part, column_blocks, cut_out, region
 from divea.division.evidence import EvidenceModel, Flow, exact_costs
 from divea.errors import InputError
 from divea.graphs.labels import Ids
 
 METHODS = ("first_order", "rounds", "exact")
-NEVER = -torch.inf
 ROUNDS = 10
 POOL = 4
 """`rounds` starts from this many times the entities that it will keep."""
@@ -62,32 +61,31 @@ def pick_contexts(
     Nothing in `wanted[part]` or `barred` is picked, no more anchors than `anchor_limits[part]`, and
     nothing that carries no evidence. Equal costs are decided by the lower `draw`.
     """
-    for part, region_of, costs, whole in _costs(adjacency, wanted, anchors, counts, settings):
+    for part, rows, costs, whole in _costs(adjacency, wanted, anchors, counts, settings):
         own = anchors[part % len(anchors)]
-        ids = np.arange(adjacency.shape[0], dtype=np.int32) if region_of is None else region_of
-        costs.masked_fill_(costs <= 0, NEVER)
-        for never in (wanted[part], barred):
-            if never is not None:
-                costs[_rows_of(never, region_of, settings.device)] = NEVER
-        ties = torch.from_numpy(draw[ids]).to(settings.device)
+        ids = np.arange(adjacency.shape[0], dtype=np.int32) if rows is None else rows
+        costs[costs <= 0] = NEVER
+        costs[_positions_in(rows, wanted[part])] = NEVER
+        if barred is not None:
+            costs[_marked(barred, adjacency.shape[0])[ids]] = NEVER
         limit = counts[part] if anchor_limits is None else anchor_limits[part]
         if settings.method != "rounds":
-            is_anchor = _rows_of(own, region_of, settings.device)
-            yield ids[_best(costs, counts[part], is_anchor, limit, ties)]
+            is_anchor = _marked(own, adjacency.shape[0])[ids]
+            yield ids[_best(costs, counts[part], is_anchor, limit, draw[ids])]
         else:
-            pool = ids[best(costs, POOL * counts[part], ties).cpu().numpy()]
+            pool = ids[best(costs, POOL * counts[part], draw[ids])]
             # Anchors of the part's own are in the context whatever happens; shared ones compete.
             stay = wanted[part] if len(anchors) == 1 else np.union1d(wanted[part], own)
-            small = _Small.cut(adjacency, wanted[part], own, stay, pool, whole, draw, settings)
+            kept = np.union1d(stay, pool).astype(np.int32)
+            inside = _rows_of_flow(whole, _positions_in(rows, kept))
+            small = _Small.cut(adjacency, kept, wanted[part], own, stay, inside, draw, settings)
             yield small.eliminate(counts[part], limit)
 
 
-def _rows_of(ids: Ids, region_of: Ids | None, device: str) -> torch.Tensor:
-    """Where ids stand among the rows of a region; those outside are left out."""
-    if region_of is not None:
-        at = np.minimum(np.searchsorted(region_of, ids), len(region_of) - 1)
-        ids = at[region_of[at] == ids]
-    return torch.from_numpy(ids.astype(np.int64)).to(device)
+def _marked(ids: Ids, size: int) -> np.ndarray:
+    marks = np.zeros(size, dtype=bool)
+    marks[ids] = True
+    return marks
 
 
 def connect(
@@ -122,8 +120,8 @@ def connect(
     return sides
 
 
-_Costs = Iterator[tuple[int, Ids | None, torch.Tensor, Flow]]
-"""Part by part: the region (None for the whole graph), drop costs in it, the whole graph's flow."""
+_Costs = Iterator[tuple[int, Ids | None, np.ndarray, Flow]]
+"""Part by part: the region (None for the whole graph); in it, drop costs and the whole graph's flow."""
 
 
 def _costs(
@@ -137,7 +135,7 @@ def _costs(
     model = settings.model(adjacency, dtype)
     if len(anchors) == 1:
         return _shared_costs(adjacency, wanted, anchors[0], counts, settings, model)
-    return _own_costs(wanted, anchors, settings, model)
+    return _own_costs(adjacency, wanted, anchors, settings, model)
 
 
 def _shared_costs(
@@ -169,8 +167,9 @@ def _shared_costs(
                 pool = POOL * sum(counts[part] for part in block)
                 rows = region(_highest(worth[:, column], pool, members[number]))
                 costs = _region_costs(adjacency, rows, goals, flow, settings, model)
-            for at, part in enumerate(block):
-                yield part, rows, costs[:, at].contiguous(), whole
+            inside = whole if settings.method == "first_order" else _rows_of_flow(whole, rows)
+            for part, own in zip(block, by_part(costs), strict=True):
+                yield part, rows, own, inside
 
 
 def _highest(worth: torch.Tensor, count: int, members: Ids) -> torch.Tensor:
@@ -191,45 +190,62 @@ def _region_costs(
 ) -> torch.Tensor:
     if rows is None:
         return model.first_order(model.columns(goals), flow)
-    at = torch.from_numpy(rows.astype(np.int64)).to(settings.device)
-    inside = Flow([layer[at] for layer in flow.training], [layer[at] for layer in flow.inference])
+    inside = _rows_of_flow(flow, rows)
     small = settings.model(cut_out(adjacency, rows), model.adjacency.dtype)
     return small.first_order(small.columns([_positions(rows, ids) for ids in goals]), inside)
 
 
+def _rows_of_flow(flow: Flow, rows: Ids | None) -> Flow:
+    if rows is None:
+        return flow
+    at = torch.from_numpy(rows.astype(np.int64)).to(flow.training[0].device)
+    return Flow([layer[at] for layer in flow.training], [layer[at] for layer in flow.inference])
+
+
 def _own_costs(
-    wanted: Sequence[Ids], anchors: Sequence[Ids], settings: EvidenceSettings, model: EvidenceModel
+    adjacency: csr_array,
+    wanted: Sequence[Ids],
+    anchors: Sequence[Ids],
+    settings: EvidenceSettings,
+    model: EvidenceModel,
 ) -> _Costs:
-    """A flow for every part, from its own anchors."""
+    """A flow for every part, from its own anchors, in the region one hop around it.
+
+    That is where the paper's code looks for connecting entities too: one that touches neither an
+    anchor nor a candidate would need others to connect it.
+    """
     size, dtype = model.adjacency.shape[0], model.adjacency.dtype
     for block in column_blocks(size, len(wanted), dtype):
-        goals = model.columns([wanted[part] for part in block])
-        flow = model.flow(model.columns([anchors[part] for part in block]))
+        parts = [np.union1d(wanted[part], anchors[part]) for part in block]
+        middle = model.column(np.concatenate(parts))
+        rows = region(((middle + model.adjacency @ middle) > 0).ravel())
+        small = model if rows is None else settings.model(cut_out(adjacency, rows), dtype)
+        goals = small.columns([_positions_in(rows, wanted[part]) for part in block])
+        flow = small.flow(small.columns([_positions_in(rows, anchors[part]) for part in block]))
         if settings.method == "exact":
             starts = flow.training[0]
-            each = [exact_costs(model, starts[:, [c]], goals[:, [c]]) for c in range(len(block))]
+            each = [exact_costs(small, starts[:, [c]], goals[:, [c]]) for c in range(len(block))]
             costs = torch.cat(each, dim=1)
         else:
-            costs = model.first_order(goals, flow)
-        for column, part in enumerate(block):
+            costs = small.first_order(goals, flow)
+        for column, own in enumerate(by_part(costs)):
             whole = Flow([flow.training[-1][:, [column]]], [flow.inference[-1][:, [column]]])
-            yield part, None, costs[:, column].contiguous(), whole
+            yield block[column], rows, own, whole
 
 
-def _best(
-    costs: torch.Tensor, count: int, anchors: torch.Tensor, limit: int, ties: torch.Tensor
-) -> np.ndarray:
-    """Rows of the `count` highest costs, with no more than `limit` of the anchors' rows among them."""
-    chosen = best(costs, count, ties)
-    if limit < count:
-        is_anchor = torch.zeros(len(costs), dtype=torch.bool, device=costs.device)
-        is_anchor[anchors] = True
-        among = chosen[is_anchor[chosen]]
-        if len(among) > limit:
-            is_anchor[among[:limit]] = False
-            chosen = best(costs.masked_fill(is_anchor, NEVER), count, ties)
-    found: np.ndarray = chosen.cpu().numpy()
-    return found
+def _positions_in(rows: Ids | None, ids: Ids) -> Ids:
+    return ids if rows is None else _positions(rows, ids)
+
+
+def _best(costs: np.ndarray, count: int, is_anchor: np.ndarray, limit: int, draw: np.ndarray) -> np.ndarray:
+    """Positions of the `count` highest costs, with no more than `limit` anchors among them."""
+    chosen = best(costs, count, draw)
+    among = chosen[is_anchor[chosen]]
+    if len(among) > limit:
+        surplus = is_anchor.copy()
+        surplus[among[:limit]] = False
+        chosen = best(np.where(surplus, NEVER, costs), count, draw)
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -242,24 +258,22 @@ class _Small:
     goal: torch.Tensor
     stay: torch.Tensor
     whole: Flow
-    anchors: torch.Tensor
-    ties: torch.Tensor
+    is_anchor: np.ndarray
+    draw: np.ndarray
 
     @classmethod
     def cut(
         cls,
         adjacency: csr_array,
+        kept: Ids,
         wanted: Ids,
         anchors: Ids,
         stay: Ids,
-        pool: Ids,
         whole: Flow,
         draw: np.ndarray,
         settings: EvidenceSettings,
     ) -> _Small:
-        kept = np.union1d(stay, pool).astype(np.int32)
         model = settings.model(cut_out(adjacency, kept), torch.float64)
-        rows = torch.from_numpy(kept.astype(np.int64)).to(settings.device)
         inside = _positions(kept, np.intersect1d(anchors, kept))
         return cls(
             model,
@@ -267,9 +281,9 @@ class _Small:
             model.column(inside),
             model.column(_positions(kept, wanted)),
             model.column(_positions(kept, stay)),
-            Flow([whole.training[-1][rows]], [whole.inference[-1][rows]]),
-            torch.from_numpy(inside.astype(np.int64)).to(settings.device),
-            torch.from_numpy(draw[kept]).to(settings.device),
+            whole,
+            _marked(inside, len(kept)),
+            draw[kept],
         )
 
     def eliminate(self, count: int, anchor_limit: int) -> Ids:
@@ -283,7 +297,7 @@ class _Small:
             costs = self.model.first_order(self.goal, flow, self.whole, present)
             costs.masked_fill_((present == 0) | (self.stay > 0), NEVER)
             limit = anchor_limit if step == ROUNDS else left
-            chosen = _best(costs.ravel(), left, self.anchors, limit, self.ties)
+            chosen = _best(by_part(costs)[0], left, self.is_anchor, limit, self.draw)
             present.copy_(self.stay)
             present[torch.from_numpy(chosen).to(present.device)] = 1
         return self.kept[chosen]
@@ -306,7 +320,8 @@ class Yardstick:
     def of(cls, adjacency: csr_array, anchors: Ids, settings: EvidenceSettings) -> Yardstick:
         """One flow over the whole graph, in double precision."""
         model = settings.model(adjacency, torch.float64)
-        return cls(adjacency, anchors, settings, model.flow(model.column(anchors)))
+        flow = model.flow(model.column(anchors))
+        return cls(adjacency, anchors, settings, Flow(flow.training[-1:], flow.inference[-1:]))
 
     def evidence(self, context: Ids, wanted: Ids, anchors: Ids | None = None) -> np.ndarray:
         """What arrives at each of `wanted` through the graph between the `context` entities, 0 to 1.
@@ -316,8 +331,7 @@ class Yardstick:
         """
         kept = np.sort(context)
         model = self.settings.model(cut_out(self.adjacency, kept), torch.float64)
-        rows = torch.from_numpy(kept.astype(np.int64)).to(self.settings.device)
-        whole = Flow([self.whole.training[-1][rows]], [self.whole.inference[-1][rows]])
+        whole = _rows_of_flow(self.whole, kept)
         is_anchor = np.zeros(self.adjacency.shape[0], dtype=bool)
         is_anchor[self.anchors if anchors is None else anchors] = True
         inside = np.flatnonzero(is_anchor[kept]).astype(np.int32)

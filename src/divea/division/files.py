@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,22 +42,27 @@ def write_division(
     table: pa.Table | None = None,
 ) -> None:
     """Write a division as a new folder, whole or not at all; `table` goes to subtasks.tsv."""
-    unknown = [name for name in layouts if name not in LAYOUTS]
+    names = list(layouts)
+    unknown = [name for name in names if name not in LAYOUTS]
     if unknown:
         raise InputError(f"unknown layout {unknown[0]!r}; choose from {', '.join(LAYOUTS)}")
     with new_folder(folder) as aside:
         _write_arrays(division, aside)
         if table is not None:
-            write_columns(aside / "subtasks.tsv", table, header=True)
-        digits = max(3, len(str(len(division.subtasks))))
-        for subtask in division.subtasks:
-            local = subtask.local(task) if layouts else None
-            for name in layouts:
-                assert local is not None
-                place = aside / name / f"{subtask.index:0{digits}}"
-                place.mkdir(parents=True)
-                LAYOUTS[name].write(local, place)
-                _write_roles(subtask, local, place, by_id=name == "jape")
+            _write_table(aside / "subtasks.tsv", table)
+        if names:
+            # Reading and writing release Python's lock, so two subtasks go out at a time.
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda subtask: _write_subtask(subtask, task, aside, names), division.subtasks))
+
+
+def _write_subtask(subtask: Subtask, task: AlignmentTask, folder: Path, layouts: list[str]) -> None:
+    local = subtask.local(task)
+    for name in layouts:
+        place = folder / name / f"{subtask.index:03}"
+        place.mkdir(parents=True)
+        LAYOUTS[name].write(local, place)
+        _write_roles(subtask, local, place, by_id=name == "jape")
 
 
 def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: bool) -> None:
@@ -69,6 +75,13 @@ def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: boo
     ):
         column = pa.array(ids + first) if by_id else graph.entities.take(pa.array(ids))
         write_columns(place / name, pa.table({name: column}), header=False)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    lines = ["\t".join(table.column_names)]
+    for row in table.to_pylist():
+        lines.append("\t".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values()))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def _write_arrays(division: Division, folder: Path) -> None:

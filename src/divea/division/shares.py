@@ -9,6 +9,7 @@ docs/division.md compares it with a model's H@1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +24,13 @@ from divea.graphs.labels import Ids
 
 HELD_OUT = 0.1
 MOST_FOLDS = 5
-ENOUGH = 1000
+ENOUGH = 500
 """Links to validate on; folds are held out one after the other until there are so many."""
 
 FEWEST = 20
 """With fewer, the paper's shares are used."""
 
-MOST_PARTS = 8
+MOST_PARTS = 4
 """Parts that are tried; the shares hold for all. Neighbours, so that they cost one small region."""
 
 CONTEXT_SHARES = (0.04, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
@@ -59,20 +60,32 @@ def choose_shares(
     def worth(shares: Shares) -> float:
         return sum(trial.worth(shares) for trial in trials) / held
 
+    tried: dict[Shares, float] = {}
     largest = max(len(members) for members in members_of(groups, task.unmatched_source))
     sources = [(largest + share * (size - largest)) / size for share in CONTEXT_SHARES]
-    tried = {
-        shares: worth(shares)
-        for shares in (Shares(one, delta2 or 0.0) for one in (sources if delta1 is None else [delta1]))
-    }
+    _climb([Shares(one, delta2 or 0.0) for one in (sources if delta1 is None else [delta1])], worth, tried)
     source = max(tried, key=lambda shares: tried[shares]).source
     if delta2 is None:
-        tried |= {shares: worth(shares) for shares in (Shares(source, one) for one in CONNECTING_SHARES[1:])}
+        _climb([Shares(source, one) for one in CONNECTING_SHARES], worth, tried)
     shares = max(tried, key=lambda shares: tried[shares])
     return shares, (
         f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: best of {len(tried)} on "
         f"{held} held-out seeds (worth {tried[shares]:.3f})"
     )
+
+
+def _climb(line: list[Shares], worth: Callable[[Shares], float], tried: dict[Shares, float]) -> None:
+    """Try the shares on a line, from its middle on uphill: their worth has one summit."""
+    known = [at for at, shares in enumerate(line) if shares in tried]
+    here = known[0] if known else (len(line) - 1) // 2
+    for step in (1, -1):
+        at = here
+        while 0 <= at < len(line):
+            if line[at] not in tried:
+                tried[line[at]] = worth(line[at])
+            if tried[line[at]] < tried[line[here]]:
+                break
+            here, at = at, at + step
 
 
 def _trials(

@@ -42,8 +42,12 @@ class Subtask:
     ) -> Subtask:
         """Sort the parts and find the seeds that lie inside."""
         source, target = _sorted(source_entities), _sorted(target_entities)
-        inside = _contains(source, task.seeds.source) & _contains(target, task.seeds.target)
-        seeds = Links(task.seeds.source[inside], task.seeds.target[inside])
+        # Links are sorted by source: look the few entities up among the many seeds.
+        at = np.searchsorted(task.seeds.source, source)
+        found = at[_are_at(at, task.seeds.source, source)]
+        ends = task.seeds.target[found]
+        found = found[_are_at(np.searchsorted(target, ends), target, ends)]
+        seeds = Links(task.seeds.source[found], task.seeds.target[found])
         return cls(index, source, target, seeds, _sorted(unmatched), _sorted(candidates))
 
     @property
@@ -140,9 +144,8 @@ def _sorted(ids: Ids) -> Ids:
     return np.sort(np.asarray(ids, dtype=np.int32))
 
 
-def _contains(sorted_ids: Ids, wanted: Ids) -> np.ndarray:
-    """Which of `wanted` are in `sorted_ids`; no set of all entities is built."""
+def _are_at(positions: np.ndarray, sorted_ids: Ids, wanted: Ids) -> np.ndarray:
+    """Whether each wanted id really stands where a search put it."""
     if len(sorted_ids) == 0:
         return np.zeros(len(wanted), dtype=bool)
-    at = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
-    return sorted_ids[at] == wanted
+    return sorted_ids[np.minimum(positions, len(sorted_ids) - 1)] == wanted
