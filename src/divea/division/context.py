@@ -61,16 +61,17 @@ def pick_contexts(
     Nothing in `wanted[part]` or `barred` is picked, no more anchors than `anchor_limits[part]`, and
     nothing that carries no evidence. Equal costs are decided by the lower `draw`.
     """
+    size = adjacency.shape[0]
+    shared = _marked(anchors[0], size) if len(anchors) == 1 else None
+    never = _marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
     for part, rows, costs, whole in _costs(adjacency, wanted, anchors, counts, settings):
         own = anchors[part % len(anchors)]
-        ids = np.arange(adjacency.shape[0], dtype=np.int32) if rows is None else rows
-        costs[costs <= 0] = NEVER
+        ids = np.arange(size, dtype=np.int32) if rows is None else rows
+        costs[(costs <= 0) | never[ids]] = NEVER
         costs[_positions_in(rows, wanted[part])] = NEVER
-        if barred is not None:
-            costs[_marked(barred, adjacency.shape[0])[ids]] = NEVER
         limit = counts[part] if anchor_limits is None else anchor_limits[part]
         if settings.method != "rounds":
-            is_anchor = _marked(own, adjacency.shape[0])[ids]
+            is_anchor = (_marked(own, size) if shared is None else shared)[ids]
             yield ids[_best(costs, counts[part], is_anchor, limit, draw[ids])]
         else:
             pool = ids[best(costs, POOL * counts[part], draw[ids])]
