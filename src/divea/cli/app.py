@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from divea.cli.convert import convert
+from divea.cli.divide import divide
+from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
 from divea.cli.synth import synth
 from divea.errors import InputError
@@ -23,6 +25,8 @@ app = typer.Typer(
 app.command()(info)
 app.command()(convert)
 app.command()(synth)
+app.command()(divide)
+app.command()(evaluate_division)
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,6 +11,7 @@ graph, as it is when all parts fit one block, the fine pass is done on the whole
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,6 +19,9 @@ import torch
 from scipy.sparse import csr_array
 
 from divea.graphs.labels import Ids
+
+# Said once per process by torch, to users who can do nothing about it.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
 MEMORY_BUDGET = 3 << 30
 """Bytes that the dense arrays of one block of columns may take together."""
@@ -39,7 +43,9 @@ def sparse_tensor(matrix: csr_array, dtype: torch.dtype, device: str = "cpu") ->
     )
 
 
-def column_blocks(rows: int, columns: int, dtype: torch.dtype, budget: int = MEMORY_BUDGET) -> Iterator[range]:
+def column_blocks(
+    rows: int, columns: int, dtype: torch.dtype, budget: int = MEMORY_BUDGET
+) -> Iterator[range]:
     """Ranges of columns, each as wide as the budget allows.
 
     >>> list(column_blocks(1000, 70, torch.float32))
@@ -85,6 +91,19 @@ def region(matters: torch.Tensor) -> Ids | None:
 def cut_out(matrix: csr_array, rows: Ids | None) -> csr_array:
     """The part of a square matrix between these rows."""
     return matrix if rows is None else matrix[rows][:, rows]
+
+
+def positions(rows: Ids | None, ids: Ids) -> Ids:
+    """Where ids stand among the rows of a region (sorted, and holding them all)."""
+    return ids if rows is None else np.searchsorted(rows, ids).astype(np.int32)
+
+
+def contains(rows: Ids, ids: Ids) -> np.ndarray:
+    """Which ids are among the rows (sorted); no mark for every entity is made."""
+    if len(rows) == 0:
+        return np.zeros(len(ids), dtype=bool)
+    found: np.ndarray = rows[np.minimum(np.searchsorted(rows, ids), len(rows) - 1)] == ids
+    return found
 
 
 def tie_draw(count: int, seed: int, side: str) -> np.ndarray:

@@ -35,7 +35,9 @@ class CPS:
 
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
         """The subtasks; nothing is learned from an earlier iteration."""
-        source, target = cut_along(task.source.adjacency, task.target.adjacency, task.seeds, self.parts, self.seed)
+        source, target = cut_along(
+            task.source.adjacency, task.target.adjacency, task.seeds, self.parts, self.seed
+        )
         partner = most_shared(source[task.seeds.source], target[task.seeds.target], self.parts, self.seed)
         sides = [
             (np.flatnonzero(source == part), np.flatnonzero(target == partner[part]))
@@ -44,9 +46,7 @@ class CPS:
         return as_division(task, source, sides)
 
 
-def cut_along(
-    first: csr_array, second: csr_array, anchors: Links, parts: int, seed: int
-) -> tuple[Ids, Ids]:
+def cut_along(first: csr_array, second: csr_array, anchors: Links, parts: int, seed: int) -> tuple[Ids, Ids]:
     """Cut one graph freely, and the other one along the anchors; `anchors.source` lie in the first."""
     # Each graph borrows the other's edges between anchors, which counts for the cut only.
     lent_first = _lend(second, anchors.target, anchors.source, first.shape[0])
@@ -103,7 +103,7 @@ def most_shared(first: Ids, second: Ids, parts: int, seed: int) -> Ids:
     return np.argmax(shared, axis=1).astype(np.int32)
 
 
-def as_division(task: AlignmentTask, groups: Ids, sides: list[tuple[Ids, Ids]]) -> Division:
+def as_division(task: AlignmentTask, groups: Ids, sides: list[tuple[np.ndarray, np.ndarray]]) -> Division:
     """Subtasks from (source, target) entities; a part matches its own group, and only with non-anchors."""
     is_anchor = np.zeros(task.source.num_entities, dtype=bool)
     is_anchor[task.seeds.source] = True

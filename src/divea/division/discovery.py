@@ -20,8 +20,10 @@ from divea.division.columns import (
     block_of_parts,
     by_part,
     column_blocks,
+    contains,
     cut_out,
     indicator,
+    positions,
     region,
     sparse_tensor,
     tie_draw,
@@ -63,10 +65,9 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device
             if rows is None:
                 arrived = _spread(whole, anchors, parts, blocks[number])
             else:
-                own = np.searchsorted(rows, anchors).astype(np.int32)
-                inside = rows[np.minimum(own, len(rows) - 1)] == anchors
-                own = own[inside]
+                inside = contains(rows, anchors)
                 small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
+                own = positions(rows, anchors[inside])
                 arrived = _spread(small, own, parts[inside], blocks[number])
             share = arrived.div_(total if rows is None else total[torch.from_numpy(rows).to(device)])
             yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
@@ -116,7 +117,7 @@ def discover(
     adjacency: csr_array,
     anchors: Links,
     groups: Ids,
-    counts: Ids,
+    counts: np.ndarray,
     *,
     taken: Ids,
     locality: str = "propagate",

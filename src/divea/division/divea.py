@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divea.division.columns import tie_draw
-from divea.division.context import EvidenceSettings, connect, pick_contexts
+from divea.division.context import connect, pick_contexts
 from divea.division.discovery import discover
+from divea.division.evidence import EvidenceSettings
 from divea.division.groups import group_source, members_of, target_anchors
 from divea.division.shares import choose_shares
 from divea.division.subtask import Division, Feedback, Shares, Subtask

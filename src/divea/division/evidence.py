@@ -23,6 +23,7 @@ import torch
 from scipy.sparse import csr_array
 
 from divea.division.columns import marks, sparse_tensor
+from divea.errors import InputError
 from divea.graphs.labels import Ids
 
 
@@ -35,6 +36,13 @@ class Flow:
 
     training: list[torch.Tensor]
     inference: list[torch.Tensor]
+
+    def at(self, rows: Ids | None) -> Flow:
+        """The flow at some entities; all of them for None."""
+        if rows is None:
+            return self
+        here = torch.from_numpy(rows.astype(np.int64)).to(self.training[0].device)
+        return Flow([layer[here] for layer in self.training], [layer[here] for layer in self.inference])
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,11 @@ class EvidenceModel:
         return cost.addcmul_(flow.training[0], gradient)
 
     def _back(
-        self, gradient: torch.Tensor, layers: list[torch.Tensor], present: torch.Tensor | None, cost: torch.Tensor
+        self,
+        gradient: torch.Tensor,
+        layers: list[torch.Tensor],
+        present: torch.Tensor | None,
+        cost: torch.Tensor,
     ) -> torch.Tensor:
         """Take a gradient from the last layer to the first, adding up the cost of the ones between."""
         for layer in reversed(layers[:-1]):
@@ -161,3 +173,25 @@ def exact_costs(
         left = model.received(model.flow(anchors, whole, present), whole)
         costs[dropped] = (complete - wanted.T @ left).T
     return costs
+
+
+METHODS = ("first_order", "rounds", "exact")
+
+
+@dataclass(frozen=True)
+class EvidenceSettings:
+    """The evidence model's parameters, and how contexts are chosen by it."""
+
+    method: str = "first_order"
+    strength: float = 2.0
+    layers: int = 2
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"unknown evidence method {self.method!r}; choose from {', '.join(METHODS)}")
+
+    def model(self, adjacency: csr_array, dtype: torch.dtype) -> EvidenceModel:
+        return EvidenceModel.over(
+            adjacency, strength=self.strength, layers=self.layers, dtype=dtype, device=self.device
+        )

@@ -80,7 +80,9 @@ def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: boo
 def _write_table(path: Path, table: pa.Table) -> None:
     lines = ["\t".join(table.column_names)]
     for row in table.to_pylist():
-        lines.append("\t".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values()))
+        lines.append(
+            "\t".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values())
+        )
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -90,7 +92,9 @@ def _write_arrays(division: Division, folder: Path) -> None:
         lists: list[Ids] = [getattr(subtask, name) for subtask in division.subtasks]
         joined = np.concatenate([*lists, np.zeros(0, dtype=np.int32)])
         np.save(folder / "arrays" / f"{name}.npy", joined.astype(np.int32))
-        np.save(folder / "arrays" / f"{name}_ends.npy", np.cumsum([len(ids) for ids in lists], dtype=np.int64))
+        np.save(
+            folder / "arrays" / f"{name}_ends.npy", np.cumsum([len(ids) for ids in lists], dtype=np.int64)
+        )
     np.save(folder / "arrays" / "groups.npy", division.groups)
     about = {
         **FORMAT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from divea.division.partition import partition
@@ -67,7 +69,7 @@ def members_of(groups: Ids, ids: Ids) -> list[Ids]:
     order = np.argsort(own, kind="stable")
     count = int(own.max(initial=-1)) + 1
     bounds = np.searchsorted(own[order], np.arange(count + 1))
-    return [ids[order[first:last]] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [ids[order[first:last]] for first, last in pairwise(bounds)]
 
 
 def target_anchors(seeds: Links, num_source: int, contexts: list[Ids]) -> list[Ids]:

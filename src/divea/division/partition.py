@@ -21,7 +21,9 @@ from divea.graphs.labels import Ids
 Weights = npt.NDArray[np.int64]
 
 
-def partition(adjacency: csr_array, parts: int, weights: Weights, *, method: str = "metis", seed: int = 0) -> Ids:
+def partition(
+    adjacency: csr_array, parts: int, weights: Weights, *, method: str = "metis", seed: int = 0
+) -> Ids:
     """The part (0 .. parts-1) of every row of a symmetric adjacency, equal in summed weight.
 
     >>> from scipy.sparse import csr_array
@@ -76,7 +78,7 @@ def _kaminpar(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> 
         _write_parhip(adjacency, heavy, path)
         graph = kaminpar.load_graph(str(path), kaminpar.GraphFileFormat.PARHIP)
     # One thread: with more, two runs differ.
-    solver = kaminpar.KaMinPar(num_threads=1, ctx=kaminpar.default_context())
+    solver = kaminpar.KaMinPar(1, kaminpar.default_context())
     return np.asarray(solver.compute_partition(graph, k=parts, eps=0.001), dtype=np.int32)
 
 

@@ -31,7 +31,9 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
 }
 
 
-def division_strategy(name: str, parts: int, size: int | None = None, *, seed: int = 0, **more: Any) -> Strategy:
+def division_strategy(
+    name: str, parts: int, size: int | None = None, *, seed: int = 0, **more: Any
+) -> Strategy:
     """A strategy by name; `more` are settings of `DivEA`.
 
     >>> division_strategy("cps", 5)

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from divea.division.columns import tie_draw
-from divea.division.context import EvidenceSettings, Yardstick, connect, pick_contexts
+from divea.division.context import connect, pick_contexts
 from divea.division.discovery import discover
+from divea.division.evidence import EvidenceSettings
 from divea.division.groups import members_of, target_anchors
 from divea.division.subtask import Shares
+from divea.division.yardstick import Yardstick
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
 
@@ -55,7 +57,10 @@ def choose_shares(
     held = sum(len(trial.held) for trial in trials)
     if held < FEWEST:
         shares = Shares(0.5 if delta1 is None else delta1, delta2 or 0.0)
-        return shares, f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: too few seeds to choose by"
+        return (
+            shares,
+            f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: too few seeds to choose by",
+        )
 
     def worth(shares: Shares) -> float:
         return sum(trial.worth(shares) for trial in trials) / held
@@ -69,9 +74,12 @@ def choose_shares(
         _climb([Shares(source, one) for one in CONNECTING_SHARES], worth, tried)
     shares = max(tried, key=lambda shares: tried[shares])
     return shares, (
-        f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: best of {len(tried)} on "
-        f"{held} held-out seeds (worth {tried[shares]:.3f})"
+        f"{_said(shares)}: best of {len(tried)} on {held} held-out seeds (worth {tried[shares]:.3f})"
     )
+
+
+def _said(shares: Shares) -> str:
+    return f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}"
 
 
 def _climb(line: list[Shares], worth: Callable[[Shares], float], tried: dict[Shares, float]) -> None:

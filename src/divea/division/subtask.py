@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
+from divea.division.columns import contains
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
@@ -35,18 +36,17 @@ class Subtask:
         index: int,
         task: AlignmentTask,
         *,
-        source_entities: Ids,
-        target_entities: Ids,
-        unmatched: Ids,
-        candidates: Ids,
+        source_entities: np.ndarray,
+        target_entities: np.ndarray,
+        unmatched: np.ndarray,
+        candidates: np.ndarray,
     ) -> Subtask:
         """Sort the parts and find the seeds that lie inside."""
         source, target = _sorted(source_entities), _sorted(target_entities)
         # Links are sorted by source: look the few entities up among the many seeds.
-        at = np.searchsorted(task.seeds.source, source)
-        found = at[_are_at(at, task.seeds.source, source)]
-        ends = task.seeds.target[found]
-        found = found[_are_at(np.searchsorted(target, ends), target, ends)]
+        anchors = source[contains(task.seeds.source, source)]
+        found = np.searchsorted(task.seeds.source, anchors)
+        found = found[contains(target, task.seeds.target[found])]
         seeds = Links(task.seeds.source[found], task.seeds.target[found])
         return cls(index, source, target, seeds, _sorted(unmatched), _sorted(candidates))
 
@@ -140,12 +140,5 @@ class Feedback:
     """Eq. 4 for (part, target entity); see `divea.division.discovery.similarity_weights`."""
 
 
-def _sorted(ids: Ids) -> Ids:
+def _sorted(ids: np.ndarray) -> Ids:
     return np.sort(np.asarray(ids, dtype=np.int32))
-
-
-def _are_at(positions: np.ndarray, sorted_ids: Ids, wanted: Ids) -> np.ndarray:
-    """Whether each wanted id really stands where a search put it."""
-    if len(sorted_ids) == 0:
-        return np.zeros(len(wanted), dtype=bool)
-    return sorted_ids[np.minimum(positions, len(sorted_ids) - 1)] == wanted

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from divea.division.context import EvidenceSettings, Yardstick
+from divea.division.evidence import EvidenceSettings
 from divea.division.subtask import Division
+from divea.division.yardstick import Yardstick
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.labels import Ids
 
