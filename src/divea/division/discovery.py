@@ -33,7 +33,10 @@ from divea.graphs import Links
 from divea.graphs.labels import Ids
 
 STEPS = 6
-"""Hops that membership travels in `propagate`; DBP15K coverage is flat from about 6 on."""
+"""Hops that membership travels in `propagate`; more gain little (benchmarks/propagation.py)."""
+
+HUB_DAMPING = 0.5
+"""An entity's membership counts by its degree to the power of minus this."""
 
 LEAST = 0.05
 """An entity to which a block of parts matters less than this is out of the block's reach."""
@@ -89,7 +92,7 @@ def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
     weights = 1 + np.log(adjacency.data.astype(np.float32))
     row_of = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
     strength = np.bincount(row_of, weights, minlength=adjacency.shape[0])
-    weights *= (np.maximum(strength, 1e-9) ** -0.5).astype(np.float32)[adjacency.indices]
+    weights *= (np.maximum(strength, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
     received = np.maximum(np.bincount(row_of, weights, minlength=adjacency.shape[0]), 1e-9)
     weights /= received.astype(np.float32)[row_of]
     return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
