@@ -34,11 +34,10 @@ _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence p
 def sparse_tensor(matrix: csr_array, dtype: torch.dtype, device: str = "cpu") -> torch.Tensor:
     """A scipy matrix as a torch one; 32-bit indices halve the traffic of the product."""
     return torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
-        torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
-        torch.from_numpy(matrix.data).to(dtype),
+        torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)).to(device),
+        torch.from_numpy(matrix.indices.astype(np.int32, copy=False)).to(device),
+        torch.from_numpy(matrix.data).to(device, dtype),
         size=matrix.shape,
-        device=device,
         check_invariants=False,
     )
 

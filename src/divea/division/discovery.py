@@ -72,7 +72,8 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device
                 small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
                 own = positions(rows, anchors[inside])
                 arrived = _spread(small, own, parts[inside], blocks[number])
-            share = arrived.div_(total if rows is None else total[torch.from_numpy(rows).to(device)])
+            here = slice(None) if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
+            share = arrived.div_(total[here])
             yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
 
 

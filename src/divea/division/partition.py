@@ -68,8 +68,10 @@ def _metis(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> Ids
 
 
 def _kaminpar(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> Ids:
-    import kaminpar
-
+    try:
+        import kaminpar
+    except ImportError as error:
+        raise InputError("kaminpar is not installed: pip install divea[kaminpar]") from error
     # It balances total weight and cannot hold weights of zero: anchors weigh 1, the others many.
     heavy = np.where(weights > 0, weights * 64, 1)
     kaminpar.reseed(seed)
