@@ -164,14 +164,13 @@ def test_first_order_picks_what_exact_picks_and_rounds_do_better(pair):
 
 
 def test_a_region_finds_what_the_whole_graph_finds(monkeypatch):
-    """Many parts are done in regions; with one wide block there are none."""
+    """Many parts are done in regions, unless regions are switched off."""
     pair = synthesise(SynthConfig(entities=6000, seed=5))
     regional, in_regions = contexts_by("first_order", pair, parts=40, count=30)
-    monkeypatch.setattr("divea.division.columns._WIDEST", 1000)
     monkeypatch.setattr("divea.division.drop_costs.region", lambda matters: None)
     whole, exactly = contexts_by("first_order", pair, parts=40, count=30)
     same = np.mean([len(np.intersect1d(a, b)) / max(len(b), 1) for a, b in zip(regional, whole, strict=True)])
-    assert same > 0.96
+    assert same > 0.93
     assert sum(in_regions) > 0.998 * sum(exactly)
 
 

@@ -36,9 +36,5 @@ def plan(
     typer.echo(f"divea divide -n {found.parts} -s {found.size}")
     typer.echo(f"a subtask takes about {found.memory / 2**30:.2f} GiB with {model} on {device}")
     typer.echo(f"dividing takes about {found.division_seconds:.0f} s on two cores")
-    if found.model_seconds is None:
-        typer.echo(f"the time of {model} on {device} was not measured")
-    else:
-        typer.echo(
-            f"{model} takes about {found.model_seconds:.0f} s for all {found.parts} subtasks, one by one"
-        )
+    total = f"{found.model_seconds:.0f} s for all {found.parts} subtasks"
+    typer.echo(f"{model} takes about {total}, one by one")

@@ -26,7 +26,9 @@ warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta"
 MEMORY_BUDGET = 3 << 30
 """Bytes that the dense arrays of one block of columns may take together."""
 
-_WIDEST = 16
+FINE, COARSE = 8, 32
+"""Columns of a block in the two passes: narrow ones have small regions, wide ones the faster product."""
+
 NEVER = -np.inf
 _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
 
@@ -42,15 +44,13 @@ def sparse_tensor(matrix: csr_array, dtype: torch.dtype, device: str = "cpu") ->
     )
 
 
-def column_blocks(
-    rows: int, columns: int, dtype: torch.dtype, budget: int = MEMORY_BUDGET
-) -> Iterator[range]:
-    """Ranges of columns, each as wide as the budget allows.
+def column_blocks(rows: int, columns: int, dtype: torch.dtype, widest: int = FINE) -> Iterator[range]:
+    """Ranges of columns, as wide as the memory budget allows and no wider than `widest`.
 
-    >>> list(column_blocks(1000, 70, torch.float32))
-    [range(0, 32), range(32, 64), range(64, 70)]
+    >>> list(column_blocks(1000, 20, torch.float32))
+    [range(0, 8), range(8, 16), range(16, 20)]
     """
-    width = max(1, min(_WIDEST, budget // max(1, rows * dtype.itemsize * _ARRAYS)))
+    width = max(1, min(widest, MEMORY_BUDGET // max(1, rows * dtype.itemsize * _ARRAYS)))
     for first in range(0, columns, width):
         yield range(first, min(first + width, columns))
 

@@ -15,6 +15,7 @@ import torch
 from scipy.sparse import csr_array
 
 from divea.division.columns import (
+    COARSE,
     NEVER,
     best,
     block_of_parts,
@@ -38,7 +39,7 @@ STEPS = 6
 HUB_DAMPING = 0.5
 """An entity's membership counts by its degree to the power of minus this."""
 
-LEAST = 0.05
+LEAST = 0.1
 """An entity to which a block of parts matters less than this is out of the block's reach."""
 
 Scores = Iterator[tuple[range, Ids | None, torch.Tensor]]
@@ -60,7 +61,7 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device
     total = _spread(whole, anchors, np.zeros(len(anchors), dtype=np.int32), range(1))
     blocks = list(column_blocks(size, count, torch.float32))
     coarse = block_of_parts(blocks)[parts]
-    for group in column_blocks(size, len(blocks), torch.float32):
+    for group in column_blocks(size, len(blocks), torch.float32, COARSE):
         # Shares of whole blocks; with one block it is 1 wherever anything arrives.
         block_shares = _spread(whole, anchors, coarse, group).div_(total)
         for column, number in enumerate(group):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import by_part, column_blocks, cut_out, positions, region
+from divea.division.columns import COARSE, by_part, column_blocks, cut_out, positions, region
 from divea.division.evidence import EvidenceModel, EvidenceSettings, Flow, exact_costs
 from divea.graphs.labels import Ids
 
@@ -52,7 +52,7 @@ def _shared_costs(
     whole = Flow(flow.training[-1:], flow.inference[-1:])
     blocks = list(column_blocks(size, len(wanted), dtype))
     members = [np.concatenate([wanted[part] for part in block]) for block in blocks]
-    for group in column_blocks(size, len(blocks), dtype):
+    for group in column_blocks(size, len(blocks), dtype, COARSE):
         worth = model.first_order(model.columns([members[number] for number in group]), flow)
         for column, number in enumerate(group):
             block = blocks[number]

@@ -25,7 +25,7 @@ from divea.formats.delimited import write_columns
 from divea.formats.jape import Jape
 from divea.formats.layouts import Layout
 from divea.formats.openea import OpenEA
-from divea.graphs import AlignmentTask
+from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.labels import Ids
 
 LAYOUTS: dict[str, Layout] = {"jape": Jape(), "openea": OpenEA()}
@@ -58,11 +58,22 @@ def write_division(
 
 def _write_subtask(subtask: Subtask, task: AlignmentTask, folder: Path, layouts: list[str]) -> None:
     local = subtask.local(task)
+    # Another aligner makes an embedding of every relation that is listed: list those in use.
+    local = AlignmentTask(_with_used_relations(local.source), _with_used_relations(local.target), local.seeds)
     for name in layouts:
         place = folder / name / f"{subtask.index:03}"
         place.mkdir(parents=True)
         LAYOUTS[name].write(local, place)
         _write_roles(subtask, local, place, by_id=name == "jape")
+
+
+def _with_used_relations(graph: KnowledgeGraph) -> KnowledgeGraph:
+    used = np.flatnonzero(np.bincount(graph.triples[:, 1], minlength=graph.num_relations))
+    number = np.zeros(graph.num_relations, dtype=np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    triples = graph.triples.copy()
+    triples[:, 1] = number[triples[:, 1]]
+    return KnowledgeGraph(graph.entities, graph.relations.take(pa.array(used)), triples)
 
 
 def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: bool) -> None:

@@ -130,7 +130,9 @@ class KnowledgeGraph:
         Entities are renumbered by their rank in `entity_ids` sorted, so the order of ids, and
         with it every invariant of this class, is kept. Attributes are left behind.
         """
-        kept = np.unique(np.asarray(entity_ids, dtype=np.int32))
+        kept = np.asarray(entity_ids, dtype=np.int32)
+        if not (np.diff(kept) > 0).all():
+            kept = np.unique(kept)
         if len(kept) == 0:
             return KnowledgeGraph(self.entities[:0], self.relations, self.triples[:0])
         # Triples are sorted by head, so only those of the kept heads are read: a small subgraph
@@ -138,7 +140,7 @@ class KnowledgeGraph:
         first, end = self._triples_of_head[kept], self._triples_of_head[kept + 1]
         counts = end - first
         rows = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        triples = self.triples[rows]
+        triples = np.asarray(self.triples)[rows]
         triples[:, 0] = np.repeat(np.arange(len(kept), dtype=np.int32), counts)
         tails = np.minimum(np.searchsorted(kept, triples[:, 2]), len(kept) - 1).astype(np.int32)
         inside = kept[tails] == triples[:, 2]
