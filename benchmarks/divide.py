@@ -3,7 +3,7 @@
     python benchmarks/divide.py --pairs /tmp/pairs                      # 100K to 2M, N = entities / 10000
     python benchmarks/divide.py --pairs /tmp/pairs --entities 2000000
 
-Each size is a process of its own on two threads, with pairs of `divea synth` (made once, kept in
+Each size is a process of its own, on two threads unless told otherwise, with pairs of `divea synth` (made once, kept in
 --pairs). Counted is everything after the task folder is opened: adjacency, partition, shares, source
 contexts, discovery, target contexts, and subtasks written in the JAPE layout.
 """
@@ -32,10 +32,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--entities", type=int, nargs="+", default=[100_000, 300_000, 1_000_000, 2_000_000])
     parser.add_argument("--partitioner", default="metis")
+    parser.add_argument("--threads", type=int, default=2, help="of the products; METIS has one")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measure(options.pairs / f"synth{options.one}", options.one, options.partitioner)))
+        pair = options.pairs / f"synth{options.one}"
+        print(json.dumps(measure(pair, options.one, options.partitioner, options.threads)))
         return
     rows = []
     for entities in options.entities:
@@ -45,7 +47,10 @@ def main() -> None:
             subprocess.run([*command, "--seed", "1"], check=True)
         command = [sys.executable, __file__, "--pairs", str(options.pairs), "--one", str(entities)]
         done = subprocess.run(
-            [*command, "--partitioner", options.partitioner], check=True, capture_output=True, text=True
+            [*command, "--partitioner", options.partitioner, "--threads", str(options.threads)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         rows.append(json.loads(done.stdout))
         report(rows[-1])
@@ -57,13 +62,13 @@ def main() -> None:
         print(f"fitted slope of total time: {slope:.3f}; of all but the partition: {slope_rest:.3f}")
 
 
-def measure(pair: Path, entities: int, partitioner: str) -> dict[str, object]:
+def measure(pair: Path, entities: int, partitioner: str, threads: int) -> dict[str, object]:
     import torch
 
     from divea.division import DivEA, write_division
     from divea.graphs import load_task
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(threads)
     parts = max(2, entities // 10_000)
     task = load_task(pair / "task")
     began = time.perf_counter()
