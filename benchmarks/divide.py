@@ -4,8 +4,8 @@
     python benchmarks/divide.py --pairs /tmp/pairs --entities 2000000
 
 Each size is a process of its own, on two threads unless told otherwise, with pairs of `divea synth`
-(made once, kept in --pairs). Counted is everything after the task folder is opened: adjacency, partition, shares, source
-contexts, discovery, target contexts, and subtasks written in the JAPE layout.
+(made once, kept in --pairs). Counted is everything after the task folder is opened: adjacency,
+partition, shares, source contexts, discovery, target contexts, and subtasks written in the JAPE layout.
 """
 
 from __future__ import annotations
