@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from divea.cli.convert import convert
+from divea.cli.divide import divide
+from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
+from divea.cli.plan import plan
 from divea.cli.synth import synth
 from divea.errors import InputError
 
@@ -23,6 +26,9 @@ app = typer.Typer(
 app.command()(info)
 app.command()(convert)
 app.command()(synth)
+app.command()(divide)
+app.command()(evaluate_division)
+app.command()(plan)
 
 
 def _show_version(wanted: bool) -> None:

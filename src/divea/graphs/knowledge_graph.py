@@ -118,19 +118,34 @@ class KnowledgeGraph:
         counts += np.bincount(loose, minlength=self.num_entities)
         return counts.astype(np.int32)
 
+    @cached_property
+    def _triples_of_head(self) -> npt.NDArray[np.int64]:
+        """Where each head's triples begin; one entry more than entities."""
+        counts = np.bincount(self.heads, minlength=self.num_entities)
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+
     def subgraph(self, entity_ids: npt.ArrayLike) -> KnowledgeGraph:
         """The graph between these entities, all of them kept; relations keep their ids.
 
         Entities are renumbered by their rank in `entity_ids` sorted, so the order of ids, and
         with it every invariant of this class, is kept. Attributes are left behind.
         """
-        kept = np.unique(np.asarray(entity_ids, dtype=np.int32))
-        new_id = np.full(self.num_entities, -1, dtype=np.int32)
-        new_id[kept] = np.arange(len(kept), dtype=np.int32)
-        heads, tails = new_id[self.heads], new_id[self.tails]
-        inside = (heads >= 0) & (tails >= 0)
-        triples = np.stack([heads[inside], self.triples[inside, 1], tails[inside]], axis=1)
-        return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, triples)
+        kept = np.asarray(entity_ids, dtype=np.int32)
+        if not (np.diff(kept) > 0).all():
+            kept = np.unique(kept)
+        if len(kept) == 0:
+            return KnowledgeGraph(self.entities[:0], self.relations, self.triples[:0])
+        # Triples are sorted by head, so only those of the kept heads are read: a small subgraph
+        # of a large graph costs no pass over the large one.
+        first, end = self._triples_of_head[kept], self._triples_of_head[kept + 1]
+        counts = end - first
+        rows = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        triples = np.asarray(self.triples)[rows]
+        triples[:, 0] = np.repeat(np.arange(len(kept), dtype=np.int32), counts)
+        tails = np.minimum(np.searchsorted(kept, triples[:, 2]), len(kept) - 1).astype(np.int32)
+        inside = kept[tails] == triples[:, 2]
+        triples[:, 2] = tails
+        return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, triples[inside])
 
     @cached_property
     def names(self) -> pa.Array:

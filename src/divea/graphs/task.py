@@ -40,12 +40,18 @@ class AlignmentTask:
     @property
     def unmatched_source(self) -> np.ndarray:
         """Every source entity that is no anchor."""
-        return np.setdiff1d(np.arange(self.source.num_entities, dtype=np.int32), self.seeds.source)
+        return _others(self.source.num_entities, self.seeds.source)
 
     @property
     def unmatched_target(self) -> np.ndarray:
         """Every target entity that is no anchor."""
-        return np.setdiff1d(np.arange(self.target.num_entities, dtype=np.int32), self.seeds.target)
+        return _others(self.target.num_entities, self.seeds.target)
+
+
+def _others(count: int, anchors: np.ndarray) -> np.ndarray:
+    free = np.ones(count, dtype=bool)
+    free[anchors] = False
+    return np.flatnonzero(free).astype(np.int32)
 
 
 def _check_ends(side: str, ids: np.ndarray, graph: KnowledgeGraph) -> None:

@@ -1,0 +1,188 @@
+"""Counterpart discovery: which target entities may be the matches of each part's unmatched ones.
+
+Locality: whoever is near the target anchors of a part is a likely counterpart of its members.
+`bfs` is the paper's measure of nearness (Eq. 2), `propagate` ours; both give a score for every
+target entity and part, a block of parts at a time. What a model learned in an earlier iteration
+is added on top (Eqs. 3-5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from divea.division.columns import (
+    COARSE,
+    NEVER,
+    best,
+    block_of_parts,
+    by_part,
+    column_blocks,
+    contains,
+    cut_out,
+    indicator,
+    positions,
+    region,
+    sparse_tensor,
+    tie_draw,
+)
+from divea.errors import InputError
+from divea.graphs import Links
+from divea.graphs.labels import Ids
+
+STEPS = 6
+"""Hops that membership travels in `propagate`; more gain little (benchmarks/propagation.py)."""
+
+HUB_DAMPING = 0.5
+"""An entity's membership counts by its degree to the power of minus this."""
+
+LEAST = 0.1
+"""An entity to which a block of parts matters less than this is out of the block's reach."""
+
+Scores = Iterator[tuple[range, Ids | None, torch.Tensor]]
+"""Block by block: the parts, the entities (None for all), and the scores: entities x parts."""
+
+
+def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
+    """A part's share of the membership that reaches an entity from the anchors, 0 to 1.
+
+    Every anchor holds its part; every other entity takes the weighted mean of its neighbours'
+    membership, hubs damped by the root of their degree because they stand near everything. The
+    share, and not the amount, is the score: an entity far from all anchors still goes to the part
+    that it is nearest to.
+    """
+    matrix = _mean_of_neighbours(adjacency)
+    size = adjacency.shape[0]
+    whole = sparse_tensor(matrix, torch.float32, device)
+    # Spreading is linear, so what arrives from all the parts together takes one column.
+    total = _spread(whole, anchors, np.zeros(len(anchors), dtype=np.int32), range(1))
+    blocks = list(column_blocks(size, count, torch.float32))
+    coarse = block_of_parts(blocks)[parts]
+    for group in column_blocks(size, len(blocks), torch.float32, COARSE):
+        # Shares of whole blocks; with one block it is 1 wherever anything arrives.
+        block_shares = _spread(whole, anchors, coarse, group).div_(total)
+        for column, number in enumerate(group):
+            rows = region(block_shares[:, column] >= LEAST)
+            if rows is None:
+                arrived = _spread(whole, anchors, parts, blocks[number])
+            else:
+                inside = contains(rows, anchors)
+                small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
+                own = positions(rows, anchors[inside])
+                arrived = _spread(small, own, parts[inside], blocks[number])
+            here = slice(None) if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
+            share = arrived.div_(total[here])
+            yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
+
+
+def _spread(matrix: torch.Tensor, anchors: Ids, column_of: Ids, block: range) -> torch.Tensor:
+    device = str(matrix.device)
+    state = indicator(matrix.shape[0], anchors, column_of, block, matrix.dtype, device)
+    fixed = torch.from_numpy(anchors.astype(np.int64)).to(device)
+    held = state[fixed]
+    for _ in range(STEPS):
+        state = matrix @ state
+        state[fixed] = held
+    return state
+
+
+def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
+    # Ten triples between two entities are more than one, but not ten times more.
+    weights = 1 + np.log(adjacency.data.astype(np.float32))
+    row_of = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    strength = np.bincount(row_of, weights, minlength=adjacency.shape[0])
+    weights *= (np.maximum(strength, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
+    received = np.maximum(np.bincount(row_of, weights, minlength=adjacency.shape[0]), 1e-9)
+    weights /= received.astype(np.float32)[row_of]
+    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+
+
+def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
+    """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
+    matrix = sparse_tensor(adjacency, torch.float32, device)
+    for block in column_blocks(adjacency.shape[0], count, torch.float32):
+        reached = indicator(adjacency.shape[0], anchors, parts, block, torch.float32, device)
+        distance = torch.full_like(reached, NEVER).masked_fill_(reached > 0, 0.0)
+        hop = 0
+        while bool(reached.any()):
+            hop += 1
+            fresh = ((matrix @ reached) > 0) & (distance == NEVER)
+            distance.masked_fill_(fresh, -float(hop))
+            reached = fresh.to(torch.float32)
+        yield block, None, distance
+
+
+LOCALITY = {"propagate": propagate, "bfs": bfs}
+
+
+def discover(
+    adjacency: csr_array,
+    anchors: Links,
+    groups: Ids,
+    counts: np.ndarray,
+    *,
+    taken: Ids,
+    locality: str = "propagate",
+    similarity: csr_array | None = None,
+    beta: float = 1.0,
+    seed: int = 0,
+    device: str = "cpu",
+) -> Iterator[Ids]:
+    """For every part, its `counts[part]` best candidates, best first.
+
+    `anchors` are the links that nearness is measured from (the seeds, and pseudo-seeds if there
+    are any), `groups` is the part of every source entity, and `taken` the target entities that
+    are no candidate for anybody: those of the seeds. `similarity` holds Eq. 4 for part and
+    entity. Entities out of reach come last, in the order of a seeded draw, which also decides
+    between equals.
+    """
+    if locality not in LOCALITY:
+        raise InputError(f"unknown locality {locality!r}; choose from {', '.join(LOCALITY)}")
+    size = adjacency.shape[0]
+    draw = tie_draw(size, seed, "target")
+    free = np.ones(size, dtype=bool)
+    free[taken] = False
+    blocks = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    for block, rows, scores in blocks:
+        if similarity is not None:
+            learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
+            scores += beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
+        ids = np.arange(size, dtype=np.int32) if rows is None else rows
+        barred, ties = ~free[ids], draw[ids]
+        for part, own in zip(block, by_part(scores), strict=True):
+            own[barred] = NEVER
+            near = ids[best(own, int(counts[part]), ties)]
+            yield _filled(near, int(counts[part]), free, draw)
+
+
+def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:
+    """As many as were asked for: entities out of reach come last, by draw."""
+    if len(near) == count:
+        return near
+    rest = free.copy()
+    rest[near] = False
+    beyond = np.flatnonzero(rest).astype(np.int32)
+    return np.concatenate([near, beyond[np.argsort(draw[beyond])][: count - len(near)]])
+
+
+def similarity_weights(
+    previous: csr_array, part: int, candidates: Ids, top_sums: np.ndarray, alpha: float = 0.9
+) -> csr_array:
+    """Eq. 4: a part's candidates weighted by what a model found, over the weights of before.
+
+    `top_sums[i]` is the sum of the K highest similarities of candidate i to the part's unmatched
+    entities (Eq. 3). Entities never selected keep 0, the others their latest weight.
+
+    >>> weights = similarity_weights(csr_array((1, 3)), 0, np.array([0, 2]), np.array([5.0, 1.0]))
+    >>> weights.toarray().round(2).tolist()
+    [[0.1, 0.0, -0.9]]
+    """
+    row = previous[[part]].toarray().ravel()
+    low, high = (float(top_sums.min()), float(top_sums.max())) if len(top_sums) else (0.0, 0.0)
+    row[candidates] = (top_sums - low) / (high - low) - alpha if high > low else -alpha
+    changed = previous.tolil()
+    changed[part, :] = row
+    return changed.tocsr()

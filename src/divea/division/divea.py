@@ -1,0 +1,177 @@
+"""The DivEA division: partition the source, discover counterparts, build contexts within a size limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divea.division.columns import tie_draw
+from divea.division.context import connect, pick_contexts
+from divea.division.discovery import discover
+from divea.division.evidence import EvidenceSettings
+from divea.division.groups import group_source, members_of, target_anchors
+from divea.division.shares import choose_shares
+from divea.division.subtask import Division, Feedback, Shares, Subtask
+from divea.errors import InputError
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.labels import Ids
+
+
+@dataclass(frozen=True)
+class DivEA:
+    """Divides a task into `parts` subtasks of at most `size` entities.
+
+    `delta1` and `delta2` share the size out (see `Shares`); left at None they are chosen on a
+    validation part of the seeds.
+    """
+
+    parts: int
+    size: int
+    seed: int = 0
+    partitioner: str = "metis"
+    locality: str = "propagate"
+    beta: float = 1.0
+    evidence: EvidenceSettings = field(default_factory=EvidenceSettings)
+    delta1: float | None = None
+    delta2: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 2:
+            raise InputError(f"a subtask holds at least one entity of each graph, so S >= 2, not {self.size}")
+
+    def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
+        """The subtasks; after the first iteration only the target sides are built anew."""
+        watch = _Watch()
+        if feedback is None:
+            groups, shares, notes = self._plan(task, watch)
+            unmatched = members_of(groups, task.unmatched_source)
+            with watch.step("source contexts"):
+                contexts = self._source_contexts(task, unmatched, shares)
+        else:
+            groups, notes = feedback.previous.groups, feedback.previous.notes
+            shares = feedback.previous.shares or Shares()
+            unmatched = [subtask.unmatched for subtask in feedback.previous.subtasks]
+            contexts = [
+                np.setdiff1d(subtask.source_entities, subtask.unmatched)
+                for subtask in feedback.previous.subtasks
+            ]
+        subtasks = self._target_sides(task, groups, unmatched, contexts, shares, feedback, watch)
+        return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
+
+    def _plan(self, task: AlignmentTask, watch: _Watch) -> tuple[Ids, Shares, tuple[str, ...]]:
+        """Groups that fit, and the shares of the size limit."""
+        # Left to itself, a group may fill half of S: a subtask needs a candidate for each member.
+        share = Shares(0.5 if self.delta1 is None else self.delta1).source_size(self.size)
+        with watch.step("partition"):
+            groups, notes = group_source(
+                task, self.parts, share=share, partitioner=self.partitioner, seed=self.seed
+            )
+        if self.delta1 is not None and self.delta2 is not None:
+            return groups, Shares(self.delta1, self.delta2), notes
+        with watch.step("shares"):
+            shares, note = choose_shares(
+                task,
+                groups,
+                self.size,
+                locality=self.locality,
+                evidence=self.evidence,
+                delta1=self.delta1,
+                delta2=self.delta2,
+                seed=self.seed,
+            )
+        return groups, shares, (*notes, note)
+
+    def _source_contexts(self, task: AlignmentTask, unmatched: list[Ids], shares: Shares) -> list[Ids]:
+        size = shares.source_size(self.size)
+        return list(
+            pick_contexts(
+                task.source.adjacency,
+                unmatched,
+                [task.seeds.source],
+                [size - len(members) for members in unmatched],
+                tie_draw(task.source.num_entities, self.seed, "source"),
+                self.evidence,
+                # An anchor takes a place on the target side too: leave half of it to candidates.
+                anchor_limits=[(self.size - size) // 2] * len(unmatched),
+            )
+        )
+
+    def _target_sides(
+        self,
+        task: AlignmentTask,
+        groups: Ids,
+        unmatched: list[Ids],
+        contexts: list[Ids],
+        shares: Shares,
+        feedback: Feedback | None,
+        watch: _Watch,
+    ) -> list[Subtask]:
+        sources = [
+            np.concatenate([members, context]) for members, context in zip(unmatched, contexts, strict=True)
+        ]
+        anchors = target_anchors(task.seeds, task.source.num_entities, contexts)
+        room = np.array(
+            [self.size - len(own) - len(fixed) for own, fixed in zip(sources, anchors, strict=True)],
+            dtype=np.int64,
+        )
+        near, learned = task.seeds, None
+        if feedback is not None:
+            near = Links(
+                np.concatenate([near.source, feedback.pseudo_seeds.source]),
+                np.concatenate([near.target, feedback.pseudo_seeds.target]),
+            )
+            learned = feedback.similarity
+        with watch.step("discovery"):
+            ranked = list(
+                discover(
+                    task.target.adjacency,
+                    near,
+                    groups,
+                    room,
+                    taken=task.seeds.target,
+                    locality=self.locality,
+                    similarity=learned,
+                    beta=self.beta,
+                    seed=self.seed,
+                    device=self.evidence.device,
+                )
+            )
+        with watch.step("target contexts"):
+            sides = connect(
+                task.target.adjacency,
+                ranked,
+                anchors,
+                shares.connecting,
+                tie_draw(task.target.num_entities, self.seed, "target"),
+                self.evidence,
+                # A foreign anchor would stand in the subtask without its match.
+                barred=task.seeds.target,
+            )
+        return [
+            Subtask.of(
+                index,
+                task,
+                source_entities=sources[index],
+                target_entities=np.concatenate([anchors[index], candidates, connecting]),
+                unmatched=unmatched[index],
+                candidates=candidates,
+            )
+            for index, (candidates, connecting) in enumerate(sides)
+        ]
+
+
+class _Watch:
+    """Wall time by step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - began

@@ -1,0 +1,146 @@
+"""A division on disk: for other aligners, for people, and for divea itself.
+
+OUT/subtasks.tsv                  one line for each subtask: sizes, seeds, evidence, edges kept
+OUT/jape/000/, OUT/openea/000/    the subtasks as task folders that other aligners read, with
+    unmatched, candidates         the entities to match, and those to match them with
+OUT/division.json                 what was decided
+OUT/arrays/*.npy                  the subtasks in the ids of the task, to be loaded again
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from divea.atomic import new_folder
+from divea.division.subtask import Division, Shares, Subtask
+from divea.errors import InputError
+from divea.formats.delimited import write_columns
+from divea.formats.jape import Jape
+from divea.formats.layouts import Layout
+from divea.formats.openea import OpenEA
+from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.graphs.labels import Ids
+
+LAYOUTS: dict[str, Layout] = {"jape": Jape(), "openea": OpenEA()}
+FORMAT = {"format": "divea division", "version": 1}
+_LISTS = ("source_entities", "target_entities", "unmatched", "candidates")
+
+
+def write_division(
+    division: Division,
+    task: AlignmentTask,
+    folder: str | Path,
+    *,
+    layouts: Iterable[str] = ("jape", "openea"),
+    table: pa.Table | None = None,
+) -> None:
+    """Write a division as a new folder, whole or not at all; `table` goes to subtasks.tsv."""
+    names = list(layouts)
+    unknown = [name for name in names if name not in LAYOUTS]
+    if unknown:
+        raise InputError(f"unknown layout {unknown[0]!r}; choose from {', '.join(LAYOUTS)}")
+    with new_folder(folder) as aside:
+        _write_arrays(division, aside)
+        if table is not None:
+            _write_table(aside / "subtasks.tsv", table)
+        if names:
+            # Reading and writing release Python's lock, so two subtasks go out at a time.
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda subtask: _write_subtask(subtask, task, aside, names), division.subtasks))
+
+
+def _write_subtask(subtask: Subtask, task: AlignmentTask, folder: Path, layouts: list[str]) -> None:
+    local = subtask.local(task)
+    # Another aligner makes an embedding of every relation that is listed: list those in use.
+    local = AlignmentTask(_with_used_relations(local.source), _with_used_relations(local.target), local.seeds)
+    for name in layouts:
+        place = folder / name / f"{subtask.index:03}"
+        place.mkdir(parents=True)
+        LAYOUTS[name].write(local, place)
+        _write_roles(subtask, local, place, by_id=name == "jape")
+
+
+def _with_used_relations(graph: KnowledgeGraph) -> KnowledgeGraph:
+    used = np.flatnonzero(np.bincount(graph.triples[:, 1], minlength=graph.num_relations))
+    number = np.zeros(graph.num_relations, dtype=np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    triples = graph.triples.copy()
+    triples[:, 1] = number[triples[:, 1]]
+    return KnowledgeGraph(graph.entities, graph.relations.take(pa.array(used)), triples)
+
+
+def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: bool) -> None:
+    """The unmatched and the candidates, as the layout names its entities."""
+    unmatched = np.searchsorted(subtask.source_entities, subtask.unmatched)
+    candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
+    for name, ids, graph, first in (
+        ("unmatched", unmatched, local.source, 0),
+        ("candidates", candidates, local.target, local.source.num_entities),
+    ):
+        column = pa.array(ids + first) if by_id else graph.entities.take(pa.array(ids))
+        write_columns(place / name, pa.table({name: column}), header=False)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    lines = ["\t".join(table.column_names)]
+    for row in table.to_pylist():
+        lines.append(
+            "\t".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values())
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _write_arrays(division: Division, folder: Path) -> None:
+    (folder / "arrays").mkdir()
+    for name in _LISTS:
+        lists: list[Ids] = [getattr(subtask, name) for subtask in division.subtasks]
+        joined = np.concatenate([*lists, np.zeros(0, dtype=np.int32)])
+        np.save(folder / "arrays" / f"{name}.npy", joined.astype(np.int32))
+        np.save(
+            folder / "arrays" / f"{name}_ends.npy", np.cumsum([len(ids) for ids in lists], dtype=np.int64)
+        )
+    np.save(folder / "arrays" / "groups.npy", division.groups)
+    about = {
+        **FORMAT,
+        "subtasks": len(division.subtasks),
+        "shares": asdict(division.shares) if division.shares else None,
+        "notes": list(division.notes),
+    }
+    (folder / "division.json").write_text(json.dumps(about, indent=2) + "\n")
+
+
+def load_division(folder: str | Path, task: AlignmentTask) -> Division:
+    """Open a division that `write_division` wrote, for the task that it divides."""
+    folder = Path(folder)
+    try:
+        about = json.loads((folder / "division.json").read_text())
+        groups = np.load(folder / "arrays" / "groups.npy", allow_pickle=False)
+        columns = {name: _load_lists(folder / "arrays", name) for name in _LISTS}
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"not a divea division ({error})", path=folder) from error
+    if {key: about.get(key) for key in FORMAT} != FORMAT:
+        raise InputError(f"written in another format, this release reads {FORMAT}", path=folder)
+    if len(groups) != task.source.num_entities:
+        raise InputError(
+            f"divides a source of {len(groups)} entities, but the task has {task.source.num_entities}",
+            path=folder,
+        )
+    subtasks = tuple(
+        Subtask.of(index, task, **{name: columns[name][index] for name in _LISTS})
+        for index in range(about["subtasks"])
+    )
+    shares = Shares(**about["shares"]) if about["shares"] else None
+    return Division(subtasks, groups, tuple(about["notes"]), shares)
+
+
+def _load_lists(folder: Path, name: str) -> list[Ids]:
+    joined = np.load(folder / f"{name}.npy", allow_pickle=False)
+    ends = np.load(folder / f"{name}_ends.npy", allow_pickle=False)
+    return np.split(joined, ends[:-1]) if len(ends) else []

@@ -1,0 +1,144 @@
+"""What a division yields: subtasks, each an alignment task small enough to be solved on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from divea.division.columns import contains
+from divea.errors import InputError
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.labels import Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Subtask:
+    """A piece of an alignment task, in the entity ids of the whole task.
+
+    `source_entities` are the unmatched ones plus their context, `target_entities` the candidates
+    plus theirs, both sorted. `seeds` are the task's seeds with both ends inside.
+    """
+
+    index: int
+    source_entities: Ids
+    target_entities: Ids
+    seeds: Links
+    unmatched: Ids
+    """Source entities that this subtask, and no other, must match."""
+    candidates: Ids
+    """Target entities that it may match them with; never an anchor."""
+
+    @classmethod
+    def of(
+        cls,
+        index: int,
+        task: AlignmentTask,
+        *,
+        source_entities: np.ndarray,
+        target_entities: np.ndarray,
+        unmatched: np.ndarray,
+        candidates: np.ndarray,
+    ) -> Subtask:
+        """Sort the parts and find the seeds that lie inside."""
+        source, target = _sorted(source_entities), _sorted(target_entities)
+        # Links are sorted by source: look the few entities up among the many seeds.
+        anchors = source[contains(task.seeds.source, source)]
+        found = np.searchsorted(task.seeds.source, anchors)
+        found = found[contains(target, task.seeds.target[found])]
+        seeds = Links(task.seeds.source[found], task.seeds.target[found])
+        return cls(index, source, target, seeds, _sorted(unmatched), _sorted(candidates))
+
+    @property
+    def size(self) -> int:
+        """Entities of both graphs: what the limit S is about."""
+        return len(self.source_entities) + len(self.target_entities)
+
+    def local(self, task: AlignmentTask) -> AlignmentTask:
+        """The subtask as a task of its own; local id = rank in `source_entities` / `target_entities`."""
+        return AlignmentTask(
+            task.source.subgraph(self.source_entities),
+            task.target.subgraph(self.target_entities),
+            Links(
+                np.searchsorted(self.source_entities, self.seeds.source).astype(np.int32),
+                np.searchsorted(self.target_entities, self.seeds.target).astype(np.int32),
+            ),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Subtask):
+            return NotImplemented
+        return (
+            self.index == other.index
+            and self.seeds == other.seeds
+            and np.array_equal(self.source_entities, other.source_entities)
+            and np.array_equal(self.target_entities, other.target_entities)
+            and np.array_equal(self.unmatched, other.unmatched)
+            and np.array_equal(self.candidates, other.candidates)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Subtask({self.index}: {len(self.source_entities)} + {len(self.target_entities)} entities, "
+            f"{len(self.seeds)} seeds, {len(self.unmatched)} unmatched, {len(self.candidates)} candidates)"
+        )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How a subtask's size limit S is shared out.
+
+    `source` is the source side's share of S (the paper's delta1). `connecting` is the share of the
+    target side that goes to connecting entities and not to candidates or anchors (delta2 as the
+    paper's code counts it; it used 0).
+    """
+
+    source: float = 0.5
+    connecting: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.source < 1:
+            raise InputError(f"delta1 is a share between 0 and 1, not {self.source}")
+        if not 0 <= self.connecting < 1:
+            raise InputError(f"delta2 is a share from 0 to below 1, not {self.connecting}")
+
+    def source_size(self, limit: int) -> int:
+        """Source entities that a subtask may hold; at least one entity is left to the target."""
+        return min(max(1, int(self.source * limit)), limit - 1)
+
+
+@dataclass(frozen=True)
+class Division:
+    """The subtasks of a task, and what was decided on the way."""
+
+    subtasks: tuple[Subtask, ...]
+    groups: Ids = field(repr=False)
+    """The part that each source entity, anchors too, was put into; the index of its subtask."""
+    notes: tuple[str, ...] = ()
+    """Decisions a user should hear about: shares chosen, groups divided further."""
+
+    shares: Shares | None = None
+    """How the size limit was shared out; kept for the next iteration."""
+    seconds: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """Wall time of each step."""
+
+    def __len__(self) -> int:
+        return len(self.subtasks)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What an iteration learned, for the division of the next one."""
+
+    previous: Division
+    pseudo_seeds: Links
+    """Matches that a model is sure of. Their entities count as near, but stay unmatched."""
+    similarity: csr_array | None = None
+    """Eq. 4 for (part, target entity); see `divea.division.discovery.similarity_weights`."""
+
+
+def _sorted(ids: np.ndarray) -> Ids:
+    return np.sort(np.asarray(ids, dtype=np.int32))

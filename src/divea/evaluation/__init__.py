@@ -1,0 +1,1 @@
+"""What gold links say about a result; no other package sees them."""

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from divea.division.groups import group_source, members_of
+from divea.division.partition import PARTITIONERS, edge_cut, partition
+from divea.errors import InputError
+from divea.graphs.synth import SynthConfig, synthesise
+from tests.strategies import small_label, tasks
+
+
+@pytest.fixture(scope="module")
+def task():
+    return synthesise(SynthConfig(entities=2000, seed=4)).task
+
+
+def unmatched_weights(task):
+    weights = np.ones(task.source.num_entities, dtype=np.int64)
+    weights[task.seeds.source] = 0
+    return weights
+
+
+@pytest.mark.parametrize("method", PARTITIONERS)
+def test_parts_are_balanced_on_the_unmatched_and_repeatable(task, method):
+    if method == "kaminpar":
+        pytest.importorskip("kaminpar")
+    weights = unmatched_weights(task)
+    part = partition(task.source.adjacency, 7, weights, method=method, seed=3)
+    loads = np.bincount(part, weights, minlength=7)
+    assert loads.max() <= 1.01 * weights.sum() / 7 + 1
+    assert loads.min() >= 0.97 * weights.sum() / 7
+    again = partition(task.source.adjacency, 7, weights, method=method, seed=3)
+    np.testing.assert_array_equal(part, again)
+
+
+def test_coherent_parts_cut_far_fewer_edges_than_random_ones(task):
+    weights = unmatched_weights(task)
+    cuts = {
+        name: edge_cut(task.source.adjacency, partition(task.source.adjacency, 5, weights, method=name))
+        for name in ("metis", "random")
+    }
+    assert cuts["metis"] < 0.5 * cuts["random"]
+
+
+def test_isolated_entities_land_somewhere():
+    part = partition(csr_array((10, 10), dtype=np.int32), 3, np.ones(10, dtype=np.int64))
+    assert sorted(set(part)) == [0, 1, 2]
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(InputError, match="unknown partitioner"):
+        partition(csr_array((2, 2)), 2, np.ones(2, dtype=np.int64), method="scissors")
+    with pytest.raises(InputError, match="0 parts"):
+        partition(csr_array((2, 2)), 0, np.ones(2, dtype=np.int64))
+
+
+@settings(max_examples=150)
+@given(
+    tasks(label=small_label, isolated=True),
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.sampled_from(["metis", "random"]),
+)
+def test_no_group_exceeds_its_share(task, parts, share, partitioner):
+    groups, notes = group_source(task, parts, share=share, partitioner=partitioner)
+    members = members_of(groups, task.unmatched_source)
+    assert sum(map(len, members)) == len(task.unmatched_source)
+    assert all(0 < len(own) <= share for own in members)
+    assert (len(notes) > 0) <= (len(task.unmatched_source) > share)
