@@ -70,11 +70,15 @@ def test_info_as_table_and_json(pair):
     summary = json.loads(divea("info", pair / "task", "--json").out)
     assert summary["source"]["entities"] == summary["target"]["entities"] == 400
     assert summary["seeds"] == 62
+    assert len(summary["parts"]) == 5
+    assert sum(part["seeds"] for part in summary["parts"]) == 62
+    assert sum(part["entities"] for part in summary["parts"]) == 400
+    assert "part 5 of 5" in table.out
 
 
 def test_info_on_zh_en(shared_data):
     told = divea("info", shared_data / "dbp15k" / "zh_en").out
-    rows = {line.split("  ")[0]: line.split()[-2:] for line in told.splitlines()}
+    rows = {line.split("  ")[0]: line.split()[-2:] for line in told.splitlines() if "  " in line}
     assert rows["entities"] == ["19388", "19572"]
     assert rows["triples"] == ["70414", "95142"]
     assert "no seeds" in told

@@ -19,9 +19,13 @@ def info(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    parts: Annotated[int, typer.Option("--parts", "-n", help="Show how the seeds spread over N parts.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show what is in a task: sizes, degrees, components, seeds, and what may go wrong.
+
+    The last lines cut the source graph into N coherent parts, as a division does, and say how
+    the seeds spread over them: a part without seeds has nothing to start from.
 
     Examples:
 
@@ -29,11 +33,13 @@ def info(
 
         divea info --source a.nt.gz --target b.ttl --seeds known.sssom.tsv --json
     """
+    from divea.division.groups import seeds_by_part
     from divea.graphs.summary import summarise
 
     opened = open_task(task, source, target, seeds, skip_unknown_seeds)
     with working("counting"):
         summary = summarise(opened)
+        summary["parts"] = seeds_by_part(opened, parts)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
         return
@@ -41,6 +47,12 @@ def info(
 
     console = Console()
     console.print(_table(summary))
+    for number, part in enumerate(summary["parts"], start=1):
+        console.print(
+            f"part {number} of {len(summary['parts'])}: {part['entities']} source entities, "
+            f"{part['seeds']} seeds, {part['near']:.1%} within a hop of one",
+            highlight=False,
+        )
     for warning in summary["warnings"]:
         console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
 

@@ -77,3 +77,19 @@ def target_anchors(seeds: Links, num_source: int, contexts: list[Ids]) -> list[I
     match = np.full(num_source, -1, dtype=np.int32)
     match[seeds.source] = seeds.target
     return [match[context][match[context] >= 0] for context in contexts]
+
+
+def seeds_by_part(task: AlignmentTask, parts: int) -> list[dict[str, float]]:
+    """How the seeds spread over the groups: their number, and the share of entities near one."""
+    groups, _ = group_source(task, parts)
+    anchored = np.zeros(task.source.num_entities, dtype=np.float32)
+    anchored[task.seeds.source] = 1
+    near = (anchored > 0) | (task.source.adjacency @ anchored > 0)
+    return [
+        {
+            "entities": len(members),
+            "seeds": int(anchored[members].sum()),
+            "near": float(near[members].mean()),
+        }
+        for members in members_of(groups, np.flatnonzero(groups >= 0).astype(np.int32))
+    ]
