@@ -25,6 +25,18 @@ demo: $(VENV)/installed
 	rm -rf $(DEMO)
 	$(BIN)/divea synth $(DEMO) --entities 15000 --seed 1
 	$(BIN)/divea info $(DEMO)/task
+	$(BIN)/divea divide $(DEMO)/task -n 5 -s 6000 -o $(DEMO)/division
+	$(BIN)/divea evaluate-division $(DEMO)/division --task $(DEMO)/task --gold $(DEMO)/gold.tsv
+	@echo "graphs and gold: $(DEMO)/task, $(DEMO)/gold.tsv; subtasks for any aligner: $(DEMO)/division"
+
+test: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+demo: $(VENV)/installed
+	rm -rf $(DEMO)
+	$(BIN)/divea synth $(DEMO) --entities 15000 --seed 1
+	$(BIN)/divea info $(DEMO)/task
 
 test: $(VENV)/installed-test
 	$(BIN)/ruff check .
