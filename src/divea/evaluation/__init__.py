@@ -1,0 +1,15 @@
+"""Evaluation: the only code that sees gold. Nothing that predicts may import it."""
+
+from divea.evaluation.metrics import PairMetrics, RankMetrics, pair_metrics
+from divea.evaluation.ranking import gold_ranks, listed_ranks
+from divea.evaluation.significance import PairedTest, paired_t_test
+
+__all__ = [
+    "PairMetrics",
+    "PairedTest",
+    "RankMetrics",
+    "gold_ranks",
+    "listed_ranks",
+    "pair_metrics",
+    "paired_t_test",
+]

@@ -1,0 +1,127 @@
+"""From embeddings to matches: `match`, and the methods it knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from divea.errors import InputError
+from divea.graphs.labels import Ids
+from divea.matching.embeddings import Embeddings
+from divea.matching.matches import Matches
+from divea.matching.similarity import MEMORY_BUDGET, cosine_blocks, csls_blocks, rows_per_block
+from divea.matching.sinkhorn import NEAREST, dense_sinkhorn, nearest_targets, sparse_sinkhorn
+from divea.matching.top_k import top_k
+
+Blocks = Iterator[tuple[int, Tensor]]
+
+_SOURCE_SALT, _TARGET_SALT = 0x5EED_50, 0x5EED_7A
+
+
+def match(
+    embeddings: Embeddings,
+    sources: npt.ArrayLike,
+    candidates: npt.ArrayLike,
+    *,
+    method: str = "csls",
+    top: int = 10,
+    seed: int = 0,
+    memory: int = MEMORY_BUDGET,
+) -> Matches:
+    """The best `top` candidates of every source, by a method of `METHODS`.
+
+    `sources` and `candidates` are ids, the rows of the two embeddings to match; the work is done
+    on the device that holds the embeddings and keeps within `memory` bytes beside them. Equal
+    scores are ordered by a draw per entity that `seed` decides, never by id.
+
+    >>> same = torch.eye(3)
+    >>> match(Embeddings(same, same[[2, 0, 1]]), [0, 1, 2], [0, 1, 2], method="cosine", top=1).best.tolist()
+    [1, 2, 0]
+    """
+    rows, columns = shuffled(sources, seed, _SOURCE_SALT), shuffled(candidates, seed, _TARGET_SALT)
+    blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
+    top = min(top, len(columns))
+    values, places = np.full((len(rows), top), -np.inf, np.float32), np.zeros((len(rows), top), np.int64)
+    best_of_column = torch.full((len(columns),), -torch.inf, device=embeddings.source.device)
+    for start, block in blocks:
+        if not block.numel() or not top:
+            continue
+        value, place = top_k(block, top)
+        values[start : start + len(block)] = value.cpu().numpy()
+        places[start : start + len(block)] = place.cpu().numpy()
+        torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
+    mutual = _mutual(values, places, best_of_column.cpu().numpy())
+    # Back from the order of the draw to the order in which the sources were asked for.
+    order = np.argsort(rows, kind="stable")[_ranks(sources)]
+    targets = np.where(np.isfinite(values), columns[places], -1) if len(columns) else places
+    return Matches(rows[order], targets[order].astype(np.int32), values[order], mutual[order])
+
+
+def score_blocks(
+    embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MEMORY_BUDGET
+) -> Blocks:
+    """Blocks of scores, each with the row it starts at and complete over all `columns`."""
+    if method not in METHODS:
+        raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
+    return METHODS[method](
+        _unit_rows(embeddings.source, rows), _unit_rows(embeddings.target, columns), memory
+    )
+
+
+def shuffled(ids: npt.ArrayLike, seed: int, salt: int = _TARGET_SALT) -> Ids:
+    """Ids in the order of a random draw, whatever order they come in: earlier wins a tie."""
+    ordered = np.sort(np.asarray(ids, dtype=np.int32))
+    return np.random.default_rng([seed, salt]).permutation(ordered)
+
+
+def _sinkhorn_blocks(source: Tensor, target: Tensor, memory: int) -> Blocks:
+    """Dense where the kernel and one temporary fit the budget, else over the nearest targets."""
+    if 2 * 4 * len(source) * len(target) <= memory:
+        yield 0, dense_sinkhorn((source @ target.T).float())
+        return
+    # A listed pair takes about 40 bytes: its score, its column, its place among its column's pairs.
+    nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
+    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
+    step = rows_per_block(len(target), memory)
+    for start in range(0, len(source), step):
+        values, places = weights.values[start : start + step], weights.columns[start : start + step]
+        block = torch.full((len(values), len(target)), -torch.inf, device=values.device)
+        yield start, block.scatter_(1, places, values)
+
+
+METHODS: dict[str, Callable[[Tensor, Tensor, int], Blocks]] = {
+    "cosine": cosine_blocks,
+    "csls": csls_blocks,
+    "sinkhorn": _sinkhorn_blocks,
+}
+"""Name -> how to score: feeds `match`, the command line's `--matching` and the docs."""
+
+
+def _unit_rows(embeddings: Tensor, ids: Ids) -> Tensor:
+    chosen = embeddings[torch.from_numpy(ids.astype(np.int64)).to(embeddings.device)]
+    return torch.nn.functional.normalize(chosen, dim=1)
+
+
+def _mutual(
+    values: npt.NDArray[np.float32], places: npt.NDArray[np.int64], best: npt.NDArray[np.float32]
+) -> npt.NDArray[np.bool_]:
+    """Rows whose first choice chooses them back; of rows that tie for a target, the first drawn."""
+    if not places.shape[1]:
+        return np.zeros(len(places), dtype=bool)
+    first = places[:, 0]
+    chosen_back = np.isfinite(values[:, 0]) & (values[:, 0] >= best[first])
+    winners = np.unique(np.where(chosen_back, first, -1 - np.arange(len(first))), return_index=True)[1]
+    is_first = np.zeros(len(first), dtype=bool)
+    is_first[winners] = True
+    return chosen_back & is_first
+
+
+def _ranks(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """The rank of each id among the ids; they are distinct."""
+    ranks = np.empty(len(np.asarray(ids)), dtype=np.int64)
+    ranks[np.argsort(np.asarray(ids), kind="stable")] = np.arange(len(ranks))
+    return ranks
