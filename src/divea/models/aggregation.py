@@ -206,9 +206,7 @@ def _dot(edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
     return torch.empty_like(products).index_copy_(0, rows.order, products)
 
 
-def _group(
-    ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device
-) -> _Rows:
+def _group(ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device) -> _Rows:
     sorted_already = bool((ends[1:] >= ends[:-1]).all())
     order = np.arange(len(ends)) if sorted_already else np.argsort(ends, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=size[0]))])

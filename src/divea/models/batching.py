@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-import torch
+from typing import TYPE_CHECKING
 
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
-from divea.matching.embeddings import Embeddings
 from divea.models.interface import Model
+
+if TYPE_CHECKING:
+    from divea.matching import Embeddings
 
 
 def embed_all(
@@ -26,6 +27,8 @@ def embed_all(
     Where a GPU runs out nevertheless, the batch is halved and done again, and later batches stay
     that small; nothing is lost but time.
     """
+    import torch
+
     position, most = 0, len(tasks)
     while position < len(tasks):
         count = _how_many_fit(model, tasks[position : position + most], memory)

@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask
-from divea.matching.embeddings import Embeddings
+from divea.matching import Embeddings
 from divea.models.aggregation import at_right, edge_dot, edge_softmax, weighted_sum
 from divea.models.interface import Model
 from divea.models.stacking import StackedGraph
@@ -54,6 +54,8 @@ class DualAmnOptions:
 class DualAmn(Model):
     """Trains Dual-AMN; see the module's text for the equations and `DualAmnOptions`."""
 
+    options_type = DualAmnOptions
+
     def __init__(self, options: DualAmnOptions | None = None):
         self.options = options or DualAmnOptions()
 
@@ -73,7 +75,9 @@ class DualAmn(Model):
             batches = [draws.sample(block, options.batch) for block in range(len(graph.blocks))]
             return hard_loss(rows, graph, batches, options.margin, options.scale, options.shift)
 
-        train(torch.optim.RMSprop(encoder.parameters(), options.learning_rate, 0.9, 1e-7), loss, options.steps)
+        train(
+            torch.optim.RMSprop(encoder.parameters(), options.learning_rate, 0.9, 1e-7), loss, options.steps
+        )
         with torch.no_grad():
             return graph.split(encoder())
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from divea.graphs import AlignmentTask
-from divea.matching.embeddings import Embeddings
+from divea.matching import Embeddings
 from divea.models.aggregation import FixedSum
 from divea.models.interface import Model
 from divea.models.stacking import StackedGraph
@@ -44,6 +44,8 @@ class GcnAlignOptions:
 
 class GcnAlign(Model):
     """Trains GCN-Align; see the module's text for the equations and `GcnAlignOptions`."""
+
+    options_type = GcnAlignOptions
 
     def __init__(self, options: GcnAlignOptions | None = None):
         self.options = options or GcnAlignOptions()

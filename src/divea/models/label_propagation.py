@@ -46,6 +46,8 @@ class LabelPropagationOptions:
 class LabelPropagation(Model):
     """Propagates labels; see the module's text and `LabelPropagationOptions`."""
 
+    options_type = LabelPropagationOptions
+
     def __init__(self, options: LabelPropagationOptions | None = None):
         self.options = options or LabelPropagationOptions()
 

@@ -21,10 +21,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from divea.graphs import AlignmentTask
-from divea.matching.embeddings import Embeddings
+from divea.matching import Embeddings
 from divea.models.aggregation import at_left, at_right, edge_dot, edge_softmax, weighted_sum
 from divea.models.interface import Model
 from divea.models.stacking import StackedGraph
@@ -55,6 +54,8 @@ class RreaOptions:
 
 class Rrea(Model):
     """Trains RREA; see the module's text for the equations and `RreaOptions` for the settings."""
+
+    options_type = RreaOptions
 
     def __init__(self, options: RreaOptions | None = None):
         self.options = options or RreaOptions()

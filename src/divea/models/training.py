@@ -7,6 +7,7 @@ block's own generator and a loss is a sum over blocks, so that blocks do not inf
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +102,7 @@ _COLUMNS = 128
 
 class _L1Distances(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
         ctx.save_for_backward(rows, left, right)
         # Small enough for the cache on a CPU, large enough to fill a GPU.
         step = _PAIRS if rows.device.type == "cpu" else 16 * _PAIRS
@@ -112,8 +113,8 @@ class _L1Distances(torch.autograd.Function):
         return torch.cat(parts) if parts else rows.new_zeros(0)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        rows, left, right = ctx.saved_tensors  # type: ignore[attr-defined]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        rows, left, right = ctx.saved_tensors
         # Node x pair, +1 for the left end and -1 for the right one: a sparse product sums the
         # signs of all pairs that a node stands in, in a fixed order.
         ends = torch.cat([left, right])
