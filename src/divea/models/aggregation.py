@@ -199,7 +199,10 @@ class _EdgeSoftmax(torch.autograd.Function):
 def _dot(edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
     """left[i] . right[j] of every edge, in the order of the edges."""
     rows = edges.by_left
-    pattern = rows.matrix(left.new_empty(len(edges.left)))
+    # Zeros, because what is there is multiplied by beta, and 0 * NaN is not 0.
+    pattern = torch.sparse_csr_tensor(
+        rows.starts, rows.others, left.new_zeros(len(rows.others)), size=rows.size, check_invariants=False
+    )
     products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
     if rows.order is None:
         return products
