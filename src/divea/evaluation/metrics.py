@@ -35,12 +35,19 @@ class RankMetrics:
         """Metrics of 1-based ranks, 0 for a link whose target was not ranked."""
         found = np.asarray(ranks, dtype=np.int64)
         count = len(found)
-        if not count:
-            return cls(0, *[float("nan")] * 6)
         ranked = found[found > 0]
-        hits = [float((ranked <= k).sum() / count) for k in (1, 5, 10)]
-        mean_rank = float(ranked.mean()) if len(ranked) else float("nan")
-        return cls(count, len(ranked) / count, *hits, float((1 / ranked).sum() / count), mean_rank)
+        if not count:
+            nothing = float("nan")
+            return cls(0, nothing, nothing, nothing, nothing, nothing, nothing)
+        return cls(
+            links=count,
+            coverage=len(ranked) / count,
+            h1=float((ranked <= 1).sum() / count),
+            h5=float((ranked <= 5).sum() / count),
+            h10=float((ranked <= 10).sum() / count),
+            mrr=float((1 / ranked).sum() / count),
+            mean_rank=float(ranked.mean()) if len(ranked) else float("nan"),
+        )
 
 
 @dataclass(frozen=True)

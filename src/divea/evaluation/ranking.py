@@ -71,7 +71,7 @@ def _ranks_in_block(block: torch.Tensor, rows: torch.Tensor, places: torch.Tenso
     columns = torch.arange(block.shape[1], device=block.device)
     ranks = []
     # In slices, because a comparison of all rows at once is several times the block.
-    for part, place in zip(rows.split(256), places.split(256), strict=True):
+    for part, place in zip(torch.split(rows, 256), torch.split(places, 256), strict=True):
         scores, own = block[part], block[part, place][:, None]
         ahead = (scores > own) | ((scores == own) & (columns < place[:, None]))
         ranks.append(ahead.sum(dim=1) + 1)

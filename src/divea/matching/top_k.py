@@ -25,7 +25,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values, indices = scores.topk(k, dim=1)
         return _ordered(values, indices)
     grouped = columns // _GROUP * _GROUP
-    maxima = scores[:, :grouped].unflatten(1, (-1, _GROUP)).amax(dim=2)
+    maxima = torch.unflatten(scores[:, :grouped], 1, (-1, _GROUP)).amax(dim=2)
     groups = maxima.topk(k, dim=1, sorted=False).indices
     inside = torch.arange(_GROUP, device=scores.device)
     candidates = (groups[:, :, None] * _GROUP + inside).flatten(1)

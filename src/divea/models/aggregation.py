@@ -14,7 +14,6 @@ a fixed order, hence results are the same bits every time, on a GPU too.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,28 +23,84 @@ from torch import Tensor
 warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The edges grouped by one of their ends: a CSR pattern, without values."""
+LONGEST_ROW = 64
+"""Entries of a row that a GPU's sparse product may sum at once, see `Rows`."""
 
-    starts: Tensor
-    others: Tensor
-    order: Tensor | None
-    """Position of each entry in the order of the edges; None where that is the same."""
-    size: tuple[int, int]
 
-    def matrix(self, values: Tensor) -> Tensor:
-        if self.order is not None:
-            values = values[self.order]
-        return torch.sparse_csr_tensor(
-            self.starts, self.others, values, size=self.size, check_invariants=False
+class Rows:
+    """A pattern of a sparse matrix: the entries of each row, without values.
+
+    A GPU's sparse product cuts long rows and adds the pieces in the order in which they get ready,
+    so sums differ from run to run. There, rows are cut here instead, so short that nothing is
+    left to cut, and the pieces of each row are added in order.
+    """
+
+    def __init__(self, starts: Tensor, columns: Tensor, size: tuple[int, int], order: Tensor | None = None):
+        self.starts, self.columns, self.size = starts.int(), columns.int(), size
+        self.order = order
+        """Position of each entry in the order of the values; None where that is the same."""
+        self._long_starts = starts.long()
+        self._pieces: tuple[Tensor, Tensor] | None = None
+        if starts.is_cuda:
+            self._pieces = _cut(self._long_starts, len(columns))
+
+    def arranged(self, values: Tensor) -> Tensor:
+        """The values in the order of the entries."""
+        return values if self.order is None else values[self.order]
+
+    def product(self, values: Tensor, vectors: Tensor) -> Tensor:
+        """The sparse matrix of these values times a dense one."""
+        values = self.arranged(values)
+        if self._pieces is None:
+            return _csr(self.starts, self.columns, values, self.size) @ vectors
+        starts, first_piece = self._pieces
+        pieces = _csr(starts, self.columns, values, (len(starts) - 1, self.size[1])) @ vectors
+        return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
+
+    def dot(self, left: Tensor, right: Tensor) -> Tensor:
+        """left[i] . right[j] for every entry (i, j), in the order of the values."""
+        # Zeros, because what is there is multiplied by beta, and 0 * NaN is not 0.
+        pattern = _csr(self.starts, self.columns, left.new_zeros(len(self.columns)), self.size)
+        products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
+        return (
+            products
+            if self.order is None
+            else torch.empty_like(products).index_copy_(0, self.order, products)
         )
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of the values of each row's entries."""
-        if self.order is not None:
-            values = values[self.order]
-        return torch.segment_reduce(values, "sum", offsets=self.starts.long(), initial=0)
+        return torch.segment_reduce(
+            self.arranged(values), "sum", offsets=self._long_starts, initial=0, unsafe=True
+        )
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of the values of each row's entries, -inf for a row without."""
+        return torch.segment_reduce(
+            self.arranged(values), "max", offsets=self._long_starts, initial=-torch.inf, unsafe=True
+        )
+
+
+def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    """Where pieces of at most `LONGEST_ROW` entries start, and each row's first piece.
+
+    Sizes come from an upper bound and not from the data, so the GPU need not be waited for; the
+    pieces too many are empty and belong to no row.
+    """
+    lengths = starts.diff()
+    counts = (lengths + LONGEST_ROW - 1).div(LONGEST_ROW, rounding_mode="floor")
+    first_piece = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    most = len(lengths) + entries // LONGEST_ROW
+    piece = torch.arange(most + 1, device=starts.device)
+    row = torch.searchsorted(first_piece, piece, right=True).sub_(1).clamp_(max=max(len(lengths) - 1, 0))
+    if not len(lengths):
+        return starts.new_zeros(1).int(), first_piece
+    at = starts[row] + (piece - first_piece[row]) * LONGEST_ROW
+    return at.clamp_(max=entries).int(), first_piece
+
+
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    return torch.sparse_csr_tensor(starts, columns, values, size=size, check_invariants=False)
 
 
 class EdgeIndex:
@@ -56,7 +111,7 @@ class EdgeIndex:
     [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]
     """
 
-    def __init__(self, left: Tensor, right: Tensor, by_left: _Rows, by_right: _Rows):
+    def __init__(self, left: Tensor, right: Tensor, by_left: Rows, by_right: Rows):
         self.left, self.right = left, right
         self.by_left, self.by_right = by_left, by_right
 
@@ -86,13 +141,11 @@ class FixedSum:
         size: tuple[int, int],
         device: str | torch.device = "cpu",
     ):
-        values = torch.from_numpy(weights.astype(np.float32)).to(device)
-        self.matrix = _group(left, right, size, device).matrix(values)
-        self.transpose = _group(right, left, size[::-1], device).matrix(values)
+        self.edges = EdgeIndex.of(left, right, size, device)
+        self.weights = torch.from_numpy(weights.astype(np.float32)).to(device)
 
     def __call__(self, vectors: Tensor) -> Tensor:
-        summed: Tensor = _FixedSum.apply(self.matrix, self.transpose, vectors)  # type: ignore[no-untyped-call]
-        return summed
+        return weighted_sum(self.edges, self.weights, vectors)
 
 
 def weighted_sum(edges: EdgeIndex, weights: Tensor, vectors: Tensor) -> Tensor:
@@ -130,26 +183,15 @@ class _WeightedSum(torch.autograd.Function):
     def forward(ctx: Any, edges: EdgeIndex, weights: Tensor, vectors: Tensor) -> Tensor:
         ctx.edges = edges
         ctx.save_for_backward(weights, vectors)
-        return edges.by_left.matrix(weights) @ vectors
+        return edges.by_left.product(weights, vectors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         weights, vectors = ctx.saved_tensors
         grad = grad.contiguous()
-        to_weights = _dot(ctx.edges, grad, vectors) if ctx.needs_input_grad[1] else None
-        to_vectors = ctx.edges.by_right.matrix(weights) @ grad if ctx.needs_input_grad[2] else None
+        to_weights = ctx.edges.by_left.dot(grad, vectors) if ctx.needs_input_grad[1] else None
+        to_vectors = ctx.edges.by_right.product(weights, grad) if ctx.needs_input_grad[2] else None
         return None, to_weights, to_vectors
-
-
-class _FixedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transpose: Tensor, vectors: Tensor) -> Tensor:
-        ctx.transpose = transpose
-        return matrix @ vectors
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, ctx.transpose @ grad.contiguous()
 
 
 class _EdgeDot(torch.autograd.Function):
@@ -157,18 +199,18 @@ class _EdgeDot(torch.autograd.Function):
     def forward(ctx: Any, edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
         ctx.edges = edges
         ctx.save_for_backward(left, right)
-        return _dot(edges, left, right)
+        return edges.by_left.dot(left, right)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
         left, right = ctx.saved_tensors
         edges: EdgeIndex = ctx.edges
-        return None, edges.by_left.matrix(grad) @ right, edges.by_right.matrix(grad) @ left
+        return None, edges.by_left.product(grad, right), edges.by_right.product(grad, left)
 
 
 class _Spread(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, ends: Tensor, rows: _Rows) -> Tensor:
+    def forward(ctx: Any, values: Tensor, ends: Tensor, rows: Rows) -> Tensor:
         ctx.rows = rows
         return values[ends]
 
@@ -181,9 +223,7 @@ class _EdgeSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: EdgeIndex, logits: Tensor) -> Tensor:
         rows = edges.by_left
-        ordered = logits if rows.order is None else logits[rows.order]
-        largest = torch.segment_reduce(ordered, "max", offsets=rows.starts.long(), initial=-torch.inf)
-        shares = (logits - largest[edges.left]).exp_()
+        shares = (logits - rows.largest(logits)[edges.left]).exp_()
         shares /= rows.sum(shares)[edges.left]
         ctx.edges = edges
         ctx.save_for_backward(shares)
@@ -196,27 +236,13 @@ class _EdgeSoftmax(torch.autograd.Function):
         return None, weighted - shares * ctx.edges.by_left.sum(weighted)[ctx.edges.left]
 
 
-def _dot(edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
-    """left[i] . right[j] of every edge, in the order of the edges."""
-    rows = edges.by_left
-    # Zeros, because what is there is multiplied by beta, and 0 * NaN is not 0.
-    pattern = torch.sparse_csr_tensor(
-        rows.starts, rows.others, left.new_zeros(len(rows.others)), size=rows.size, check_invariants=False
-    )
-    products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
-    if rows.order is None:
-        return products
-    return torch.empty_like(products).index_copy_(0, rows.order, products)
-
-
-def _group(ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device) -> _Rows:
+def _group(ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device) -> Rows:
     sorted_already = bool((ends[1:] >= ends[:-1]).all())
     order = np.arange(len(ends)) if sorted_already else np.argsort(ends, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=size[0]))])
-    # 32-bit indices: the sparse kernels run up to twice as fast on them.
-    return _Rows(
-        torch.from_numpy(starts.astype(np.int32)).to(device),
-        torch.from_numpy(others[order].astype(np.int32)).to(device),
-        None if sorted_already else torch.from_numpy(order).to(device),
+    return Rows(
+        torch.from_numpy(starts).to(device),
+        torch.from_numpy(others[order].astype(np.int64)).to(device),
         size,
+        None if sorted_already else torch.from_numpy(order).to(device),
     )

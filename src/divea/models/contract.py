@@ -64,7 +64,7 @@ def _check_shape(task: AlignmentTask, embeddings: Embeddings, what: str) -> None
         ("target", embeddings.target, task.target),
     ):
         assert rows.ndim == 2 and len(rows) == graph.num_entities, (
-            f"{what}: the {side} needs one row for each of {graph.num_entities} entities, got {tuple(rows.shape)}"
+            f"{what}: the {side} has {graph.num_entities} entities, its embeddings are {tuple(rows.shape)}"
         )
         assert rows.is_floating_point(), f"{what}: {side} embeddings are {rows.dtype}, not floating point"
         assert bool(rows.isfinite().all()), f"{what}: {side} embeddings are not all finite"

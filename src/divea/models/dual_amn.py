@@ -141,9 +141,9 @@ class _Channel(torch.nn.Module):
         """Matching across graphs: the gate between a description and what is special in it."""
         sizes = [block.nodes for block in self.graph.blocks]
         # Blocks padded to one size, so that each meets its own proxies and gate in one product.
-        padded = pad_sequence(list(rows.split(sizes)), batch_first=True)  # type: ignore[no-untyped-call]
-        proxies = self.proxies.unflatten(0, (len(sizes), -1))  # type: ignore[no-untyped-call]
-        gate = self.gate.unflatten(0, (len(sizes), -1))  # type: ignore[no-untyped-call]
+        padded = pad_sequence(list(torch.split(rows, sizes)), batch_first=True)
+        proxies = torch.unflatten(self.proxies, 0, (len(sizes), -1))
+        gate = torch.unflatten(self.gate, 0, (len(sizes), -1))
         nearest = torch.softmax(normalize(padded, dim=2) @ normalize(proxies, dim=2).mT, dim=2)
         special = padded - nearest @ proxies
         share = torch.sigmoid(special @ gate + self.bias)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
@@ -58,22 +59,25 @@ class GcnAlign(Model):
     ) -> list[Embeddings]:
         graph = StackedGraph(tasks, device)
         draws = Draws(graph, seeds)
-        # Rows of length one, as the public code makes them.
-        drawn = draws.normal([block.nodes for block in graph.blocks], self.options.dimensions)
-        entities = torch.nn.Parameter(torch.nn.functional.normalize(drawn.detach(), dim=1))
+        counts = [block.nodes for block in graph.blocks]
+        deviations = [max(count, 1) ** -0.5 for count in counts]
+        entities = draws.normal(counts, self.options.dimensions, deviations)
         convolve = convolution(graph)
         negatives: list[tuple[Tensor, Tensor]] = []
+
+        def forward() -> Tensor:
+            # Of length one at every step, as in the public code: what is trained is a direction.
+            return convolve(torch.relu(convolve(normalize(entities, dim=1))))
 
         def loss(step: int) -> Tensor:
             if step % self.options.keep_negatives == 0:
                 negatives[:] = self._negatives(graph, draws)
-            rows = convolve(torch.relu(convolve(entities)))
             # The code averages over both sides at once: half of what a mean over one side is.
-            return 0.5 * margin_loss(rows, graph, negatives, self.options.margin)
+            return 0.5 * margin_loss(forward(), graph, negatives, self.options.margin)
 
         train(torch.optim.SGD([entities], self.options.learning_rate), loss, self.options.steps)
         with torch.no_grad():
-            return graph.split(convolve(torch.relu(convolve(entities))))
+            return graph.split(forward())
 
     def _negatives(self, graph: StackedGraph, draws: Draws) -> list[tuple[Tensor, Tensor]]:
         counts = [self.options.negatives * len(seeds) for seeds in graph.seeds]

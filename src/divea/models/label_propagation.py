@@ -100,7 +100,7 @@ class _Propagation:
         # What a head thinks of an edge: the sum over the edge's relations.
         weights = edges.totals(relations @ self._directions(relations.shape[1], options.heads)).T.contiguous()
         projected = torch.empty(len(nodes), options.heads * options.width, device=nodes.device)
-        for head, column in zip(weights, projected.split(options.width, dim=1), strict=True):
+        for head, column in zip(weights, torch.split(projected, options.width, dim=1), strict=True):
             kept = nodes @ self._directions(nodes.shape[1], options.width)
             column.copy_(weighted_sum(edges.neighbours, head[edges.types.right], kept))
         return self.graph.split(normalize(projected, dim=1))[0]

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.nn.utils.rnn import pad_sequence
 
+from divea.models.aggregation import Rows
 from divea.models.stacking import StackedGraph
 
 
@@ -24,19 +26,22 @@ class Draws:
         self.graph = graph
         self.generators = [torch.Generator(graph.device).manual_seed(seed) for seed in seeds]
 
-    def uniform(self, counts: Sequence[int], columns: int, limit: float) -> torch.nn.Parameter:
+    def uniform(self, counts: Sequence[int], columns: int, limit: float) -> Parameter:
         """A parameter of `counts[b]` rows for each block b, uniform between -limit and limit."""
-        rows = torch.empty(sum(counts), columns, device=self.graph.device)
-        for part, generator in zip(rows.split(list(counts)), self.generators, strict=True):  # type: ignore[no-untyped-call]
+        rows = [self._empty(count, columns) for count in counts]
+        for part, generator in zip(rows, self.generators, strict=True):
             part.uniform_(-limit, limit, generator=generator)
-        return torch.nn.Parameter(rows)
+        return Parameter(torch.cat(rows))
 
-    def normal(self, counts: Sequence[int], columns: int) -> torch.nn.Parameter:
-        """The same, normally distributed."""
-        rows = torch.empty(sum(counts), columns, device=self.graph.device)
-        for part, generator in zip(rows.split(list(counts)), self.generators, strict=True):  # type: ignore[no-untyped-call]
-            part.normal_(generator=generator)
-        return torch.nn.Parameter(rows)
+    def normal(self, counts: Sequence[int], columns: int, deviations: Sequence[float]) -> Parameter:
+        """The same, normally distributed, with a deviation for each block."""
+        rows = [self._empty(count, columns) for count in counts]
+        for part, deviation, generator in zip(rows, deviations, self.generators, strict=True):
+            part.normal_(0, deviation, generator=generator)
+        return Parameter(torch.cat(rows))
+
+    def _empty(self, rows: int, columns: int) -> Tensor:
+        return torch.empty(rows, columns, device=self.graph.device)
 
     def dropout(self, rows: Tensor, rate: float) -> Tensor:
         """Dropout of a matrix with a row per node, which is overwritten.
@@ -116,20 +121,16 @@ class _L1Distances(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         rows, left, right = ctx.saved_tensors
         # Node x pair, +1 for the left end and -1 for the right one: a sparse product sums the
-        # signs of all pairs that a node stands in, in a fixed order.
-        ends = torch.cat([left, right])
-        order = ends.argsort(stable=True)
-        starts = torch.cat([order.new_zeros(1), torch.bincount(ends, minlength=len(rows)).cumsum(0)])
+        # signs of all pairs that a node stands in.
+        ends, order = torch.cat([left, right]).sort(stable=True)
+        starts = torch.searchsorted(ends, torch.arange(len(rows) + 1, device=rows.device))
         sign = torch.where(order < len(left), 1.0, -1.0).to(rows.dtype)
-        pairs = order % len(left) if len(left) else order
-        incidence = torch.sparse_csr_tensor(
-            starts.int(), pairs.int(), sign, size=(len(rows), len(left)), check_invariants=False
-        )
+        incidence = Rows(starts, order % max(len(left), 1), (len(rows), len(left)))
         to_rows = torch.empty_like(rows)
         for at in range(0, rows.shape[1], _COLUMNS):
             part = rows[:, at : at + _COLUMNS]
             signs = (part[left] - part[right]).sign_().mul_(grad[:, None])
-            to_rows[:, at : at + _COLUMNS] = incidence @ signs
+            to_rows[:, at : at + _COLUMNS] = incidence.product(sign, signs)
         return to_rows, None, None
 
 
@@ -178,7 +179,7 @@ def hard_loss(
     largest = max((len(batch) for batch in batches), default=0)
     if not largest:
         return rows.new_zeros(())
-    nodes = pad_sequence(list(rows.split(sizes)), batch_first=True)  # type: ignore[no-untyped-call]
+    nodes = pad_sequence(list(torch.split(rows, sizes)), batch_first=True)
     is_node = pad_sequence([rows.new_ones(size, dtype=torch.bool) for size in sizes], batch_first=True)
     starts = torch.tensor([block.first for block in graph.blocks], device=rows.device)
     pairs = pad_sequence([batch.long() - first for batch, first in zip(batches, starts, strict=True)], True)
