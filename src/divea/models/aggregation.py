@@ -62,11 +62,9 @@ class Rows:
         # Zeros, because what is there is multiplied by beta, and 0 * NaN is not 0.
         pattern = _csr(self.starts, self.columns, left.new_zeros(len(self.columns)), self.size)
         products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
-        return (
-            products
-            if self.order is None
-            else torch.empty_like(products).index_copy_(0, self.order, products)
-        )
+        if self.order is None:
+            return products
+        return torch.empty_like(products).index_copy_(0, self.order, products)
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of the values of each row's entries."""
@@ -123,6 +121,14 @@ class EdgeIndex:
         ends = torch.from_numpy(left.astype(np.int64)), torch.from_numpy(right.astype(np.int64))
         by_left, by_right = _group(left, right, size, device), _group(right, left, size[::-1], device)
         return cls(ends[0].to(device), ends[1].to(device), by_left, by_right)
+
+    def dot(self, left: Tensor, right: Tensor) -> Tensor:
+        """left[i] . right[j] for every edge."""
+        if len(self.left) > len(left) * len(right):
+            # More edges than pairs of ends (few relations): every pair once is less work, and
+            # torch's sampled product does not allow for it.
+            return (left @ right.T)[self.left, self.right]
+        return self.by_left.dot(left, right)
 
 
 class FixedSum:
@@ -189,7 +195,7 @@ class _WeightedSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         weights, vectors = ctx.saved_tensors
         grad = grad.contiguous()
-        to_weights = ctx.edges.by_left.dot(grad, vectors) if ctx.needs_input_grad[1] else None
+        to_weights = ctx.edges.dot(grad, vectors) if ctx.needs_input_grad[1] else None
         to_vectors = ctx.edges.by_right.product(weights, grad) if ctx.needs_input_grad[2] else None
         return None, to_weights, to_vectors
 
@@ -199,7 +205,7 @@ class _EdgeDot(torch.autograd.Function):
     def forward(ctx: Any, edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
         ctx.edges = edges
         ctx.save_for_backward(left, right)
-        return edges.by_left.dot(left, right)
+        return edges.dot(left, right)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
