@@ -42,7 +42,7 @@ class Recorder(Model):
 
     def embed_many(self, tasks, *, seeds, device="cpu"):
         if len(tasks) > self.room:
-            raise torch.OutOfMemoryError("no room")
+            raise torch.cuda.OutOfMemoryError("no room")
         self.batches.append(len(tasks))
         return super().embed_many(tasks, seeds=seeds, device=device)
 

@@ -25,7 +25,7 @@ def test_built_in_models_keep_the_contract(name):
 
 def test_the_example_of_the_docs_keeps_the_contract():
     text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?class .*?)```", text, re.DOTALL).group(1)
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class " in block]
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= 20
     names: dict = {}

@@ -35,7 +35,7 @@ def embed_all(
         batch = slice(position, position + count)
         try:
             done = model.embed_many(tasks[batch], seeds=seeds[batch], device=device)
-        except torch.OutOfMemoryError as error:
+        except torch.cuda.OutOfMemoryError as error:
             if count == 1:
                 raise InputError(
                     f"task {position} alone does not fit in the memory of {device}; make subtasks smaller"
