@@ -15,7 +15,7 @@ from divea.matching.embeddings import Embeddings
 from divea.matching.matches import Matches
 from divea.matching.similarity import MEMORY_BUDGET, cosine_blocks, csls_blocks, rows_per_block
 from divea.matching.sinkhorn import NEAREST, dense_sinkhorn, nearest_targets, sparse_sinkhorn
-from divea.matching.top_k import top_k
+from divea.matching.top_k import largest_first, top_k
 
 Blocks = Iterator[tuple[int, Tensor]]
 
@@ -45,15 +45,19 @@ def match(
     rows, columns = shuffled(sources, seed, _SOURCE_SALT), shuffled(candidates, seed, _TARGET_SALT)
     blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
     top = min(top, len(columns))
-    values, places = np.full((len(rows), top), -np.inf, np.float32), np.zeros((len(rows), top), np.int64)
+    # Results stay on the device until the end: fetching them block by block would stall a GPU.
+    found: list[tuple[Tensor, Tensor]] = []
     best_of_column = torch.full((len(columns),), -torch.inf, device=embeddings.source.device)
-    for start, block in blocks:
-        if not block.numel() or not top:
-            continue
-        value, place = top_k(block, top)
-        values[start : start + len(block)] = value.cpu().numpy()
-        places[start : start + len(block)] = place.cpu().numpy()
-        torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
+    for _, block in blocks:
+        if block.numel() and top:
+            found.append(top_k(block, top))
+            torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
+    values, places = np.zeros((len(rows), top), np.float32), np.zeros((len(rows), top), np.int64)
+    if found:
+        ordered = largest_first(
+            torch.cat([part for part, _ in found]), torch.cat([part for _, part in found])
+        )
+        values, places = (part.cpu().numpy() for part in ordered)
     mutual = _mutual(values, places, best_of_column.cpu().numpy())
     # Back from the order of the draw to the order in which the sources were asked for.
     order = np.argsort(rows, kind="stable")[_ranks(sources)]

@@ -17,7 +17,7 @@ from divea.matching.top_k import top_k
 MEMORY_BUDGET = 1 << 30
 """Bytes that a block of scores and its temporaries may take unless the caller says otherwise."""
 
-_COPIES = 3  # the block itself and what the readers make of it
+_COPIES = 2  # the block itself and what its readers make of it
 
 
 def rows_per_block(columns: int, memory: int) -> int:

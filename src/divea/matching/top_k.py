@@ -9,34 +9,35 @@ _GROUP = 64
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Values and column indices of the `k` largest per row, largest first, then lowest index.
+    """Values and column indices of the `k` largest per row, in no particular order.
 
     Selecting directly from long rows costs as much as the matrix product that made them. The
     maximum of each group of columns is one vectorised pass; the k largest entries must lie in
     the k groups with the largest maxima, so only those are looked into. The result is exact.
 
-    >>> values, indices = top_k(torch.tensor([[3.0, 9.0, 9.0, 1.0]]), 3)
+    >>> values, indices = largest_first(*top_k(torch.tensor([[3.0, 9.0, 9.0, 1.0]]), 3))
     >>> values.tolist(), indices.tolist()
     ([[9.0, 9.0, 3.0]], [[1, 2, 0]])
     """
     columns = scores.shape[1]
     k = min(k, columns)
     if columns < 4 * k * _GROUP:
-        values, indices = scores.topk(k, dim=1)
-        return _ordered(values, indices)
+        values, indices = scores.topk(k, dim=1, sorted=False)
+        return values, indices
     grouped = columns // _GROUP * _GROUP
     maxima = torch.unflatten(scores[:, :grouped], 1, (-1, _GROUP)).amax(dim=2)
     groups = maxima.topk(k, dim=1, sorted=False).indices
     inside = torch.arange(_GROUP, device=scores.device)
     candidates = (groups[:, :, None] * _GROUP + inside).flatten(1)
-    # The columns that fill no group are always looked at.
-    rest = torch.arange(grouped, columns, device=scores.device).expand(len(scores), -1)
-    candidates = torch.cat([candidates, rest], dim=1)
-    values, places = scores.gather(1, candidates).topk(k, dim=1)
-    return _ordered(values, candidates.gather(1, places))
+    if grouped < columns:
+        # The columns that fill no group are always looked at.
+        rest = torch.arange(grouped, columns, device=scores.device).expand(len(scores), -1)
+        candidates = torch.cat([candidates, rest], dim=1)
+    values, places = scores.gather(1, candidates).topk(k, dim=1, sorted=False)
+    return values, candidates.gather(1, places)
 
 
-def _ordered(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+def largest_first(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     """Rows sorted by value, equal values by index: the same order on every device."""
     by_index = indices.argsort(dim=1)
     values, indices = values.gather(1, by_index), indices.gather(1, by_index)

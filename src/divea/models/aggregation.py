@@ -24,15 +24,16 @@ warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant 
 
 
 LONGEST_ROW = 64
-"""Entries of a row that a GPU's sparse product may sum at once, see `Rows`."""
+"""Entries of a row that are summed in one go on a GPU, see `Rows`."""
 
 
 class Rows:
     """A pattern of a sparse matrix: the entries of each row, without values.
 
-    A GPU's sparse product cuts long rows and adds the pieces in the order in which they get ready,
-    so sums differ from run to run. There, rows are cut here instead, so short that nothing is
-    left to cut, and the pieces of each row are added in order.
+    cuSPARSE, behind torch's sparse product on a GPU, adds the pieces of a row in the order in which
+    they get ready, so sums differ from run to run. torch's embedding bag is the same product
+    with each bag summed in order, but slow where bags are long. On a GPU, rows are therefore cut
+    into short pieces, each a bag, and the pieces of a row are added in order.
     """
 
     def __init__(self, starts: Tensor, columns: Tensor, size: tuple[int, int], order: Tensor | None = None):
@@ -54,7 +55,14 @@ class Rows:
         if self._pieces is None:
             return _csr(self.starts, self.columns, values, self.size) @ vectors
         starts, first_piece = self._pieces
-        pieces = _csr(starts, self.columns, values, (len(starts) - 1, self.size[1])) @ vectors
+        pieces = torch.nn.functional.embedding_bag(
+            self.columns,
+            vectors.detach(),
+            starts,
+            mode="sum",
+            per_sample_weights=values,
+            include_last_offset=True,
+        )
         return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
 from divea.models.aggregation import FixedSum
 from divea.models.interface import Model
-from divea.models.stacking import StackedGraph
+from divea.models.stacking import StackedGraph, distinct
 from divea.models.training import Draws, margin_loss, train
 
 
@@ -94,7 +94,7 @@ def convolution(graph: StackedGraph) -> FixedSum:
     node, relation, neighbour = graph.triples.T
     # A relation and its inverse are numbered apart, so "distinct neighbours per triple" is the
     # inverse functionality of the one and the functionality of the other.
-    told = np.unique(graph.triples[:, 1:], axis=0)[:, 0]
+    told, _ = distinct(relation, neighbour, graph.num_nodes)
     triples = np.bincount(relation, minlength=graph.num_relations)
     share = np.bincount(told, minlength=graph.num_relations) / np.maximum(triples, 1)
     pair, place = np.unique(node * graph.num_nodes + neighbour, return_inverse=True)
