@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from divea.evaluation import RankMetrics, gold_ranks
-from divea.formats import read_links, read_task
+from divea.evaluation import RankMetrics, gold_ranks, read_gold
+from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links
 from divea.models import resolve_model
 
@@ -51,7 +51,7 @@ def load(folder: Path, arguments: argparse.Namespace) -> tuple[AlignmentTask, Li
     split = folder / "splits" / str(arguments.percent) / str(arguments.split)
     task = read_task(folder, seeds=split / "sup_ent_ids")
     if not arguments.validation:
-        return task, read_links(split / "ref_ent_ids", task, folder=folder)
+        return task, read_gold(split / "ref_ent_ids", task, folder=folder)
     held_out = np.random.default_rng(0).random(len(task.seeds)) < 0.2
     pairs = task.seeds.pairs
     return replace(task, seeds=Links.from_pairs(pairs[~held_out])), Links.from_pairs(pairs[held_out])

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from divea.evaluation import RankMetrics, gold_ranks, listed_ranks
-from divea.formats import read_links, read_task
+from divea.evaluation import RankMetrics, gold_ranks, listed_ranks, read_gold
+from divea.formats import read_task
 from divea.matching import match
 from divea.models import resolve_model
 
@@ -12,7 +12,7 @@ def test_label_propagation_on_dbp15k(shared_data):
     folder = shared_data / "dbp15k" / "zh_en"
     split = folder / "splits" / "20" / "0"
     task = read_task(folder, seeds=split / "sup_ent_ids")
-    gold = read_links(split / "ref_ent_ids", task, folder=folder)
+    gold = read_gold(split / "ref_ent_ids", task, folder=folder)
     model = resolve_model("label-propagation", labels=64, heads=32, rounds=1)
     embeddings = model.embed(task, seed=1)
     found = RankMetrics.of(gold_ranks(embeddings, task, gold))

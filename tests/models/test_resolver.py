@@ -42,7 +42,10 @@ def test_other_packages_offer_models_by_entry_point(monkeypatch):
         resolve_model("broken")
 
 
-@pytest.mark.parametrize("statement", ["import divea", "from divea.models import model_names; model_names()"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import divea", "from divea.models import model_names; model_names()", "import divea.evaluation"],
+)
 def test_torch_is_not_loaded_before_it_is_needed(statement):
     code = f"import sys; {statement}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,5 +1,6 @@
 """Evaluation: the only code that sees gold. Nothing that predicts may import it."""
 
+from divea.evaluation.gold import read_gold
 from divea.evaluation.metrics import PairMetrics, RankMetrics, pair_metrics
 from divea.evaluation.ranking import gold_ranks, listed_ranks
 from divea.evaluation.significance import PairedTest, paired_t_test
@@ -12,4 +13,5 @@ __all__ = [
     "listed_ranks",
     "pair_metrics",
     "paired_t_test",
+    "read_gold",
 ]

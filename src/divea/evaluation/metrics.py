@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divea.evaluation.ranking import Ranks
 from divea.graphs import Links
-from divea.matching import Matches
+
+if TYPE_CHECKING:
+    from divea.matching import Matches
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def pair_metrics(matches: Matches, gold: Links, threshold: float = -np.inf) -> P
     A prediction for a source that has no gold link is wrong: where entities without counterpart
     exist, saying nothing is the right answer. Precision of no prediction is 0.
 
+    >>> from divea.matching import Matches
     >>> matches = Matches(np.array([0, 1]), np.array([[4], [5]]), np.float32([[.9], [.2]]), np.ones(2, bool))
     >>> pair_metrics(matches, Links.from_pairs([(0, 4), (1, 6)]), threshold=.5)
     PairMetrics(predicted=1, correct=1, precision=1.0, recall=0.5, f1=0.6666666666666666)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from divea.graphs import AlignmentTask, Links
-from divea.matching import MEMORY_BUDGET, Embeddings, Matches
-from divea.matching.methods import score_blocks, shuffled
+
+if TYPE_CHECKING:
+    import torch
+
+    from divea.matching import Embeddings, Matches
 
 Ranks = npt.NDArray[np.int64]
 """1 for the best; 0 where the true target was not there to be ranked, which is a miss."""
@@ -28,13 +30,17 @@ def gold_ranks(
     method: str = "csls",
     protocol: Protocol = "open",
     seed: int = 0,
-    memory: int = MEMORY_BUDGET,
+    memory: int = 1 << 30,
 ) -> Ranks:
     """The rank of each gold link's target among all candidates; ties as `divea.matching` breaks them.
 
     Methods in which sources compete (CSLS, Sinkhorn) see all sources of the protocol, not only
     those of the links.
     """
+    import torch
+
+    from divea.matching.methods import score_blocks, shuffled
+
     if protocol == "open":
         sources, candidates = task.unmatched_source, task.unmatched_target
     else:
@@ -68,6 +74,8 @@ def listed_ranks(matches: Matches, gold: Links) -> Ranks:
 
 def _ranks_in_block(block: torch.Tensor, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """One more than the number of columns that score higher, or as high and were drawn earlier."""
+    import torch
+
     columns = torch.arange(block.shape[1], device=block.device)
     ranks = []
     # In slices, because a comparison of all rows at once is several times the block.

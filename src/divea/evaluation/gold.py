@@ -1,0 +1,25 @@
+"""Reading gold links: what the evaluator knows and nothing else may."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from divea.errors import InputError
+from divea.formats import read_links
+from divea.graphs import AlignmentTask, Links
+
+
+def read_gold(path: str | Path, task: AlignmentTask, folder: str | Path | None = None) -> Links:
+    """The links of a file that are left to be found; `folder` explains ids that are its own.
+
+    Many data sets have one file of all links. Those that are seeds were given, not found, so they
+    are no part of the gold.
+    """
+    links = read_links(path, task, folder)
+    seeds = {(int(source), int(target)) for source, target in task.seeds.pairs}
+    given = np.array([(int(s), int(t)) in seeds for s, t in links.pairs])
+    if given.all():
+        raise InputError("every link is a seed: nothing is left to evaluate", path=path)
+    return Links.from_pairs(links.pairs[~given])
