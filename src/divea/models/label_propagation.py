@@ -25,6 +25,8 @@ from divea.models.aggregation import FixedSum, weighted_sum
 from divea.models.interface import Model
 from divea.models.stacking import StackedGraph, distinct
 
+_HEADS = 32  # projected in one product: one at a time would read all labels anew for each
+
 
 @dataclass(frozen=True)
 class LabelPropagationOptions:
@@ -38,6 +40,8 @@ class LabelPropagationOptions:
     width: int = 8
     """Random directions of neighbours per head. The public code takes 16, which costs twice the time
     and was no better on held-out seeds (docs/results.md)."""
+    draft_heads: int = 256
+    """Heads of all rounds but the last: sure pairs are found with fewer (public code: the same)."""
     rounds: int = 6
     """Propagations, each but the first with pseudo-seeds. 1 is propagation from the seeds alone."""
     threshold: float = 0.5
@@ -54,11 +58,12 @@ class LabelPropagation(Model):
 
     @torch.no_grad()
     def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
-        spread = _Propagation(task, self.options, seed, device)
-        embeddings = spread(task.seeds)
-        for _ in range(self.options.rounds - 1):
-            embeddings = spread(self._with_pseudo_seeds(task, embeddings, seed))
-        return embeddings
+        options = self.options
+        spread = _Propagation(task, options, seed, device)
+        seeds = task.seeds
+        for _ in range(options.rounds - 1):
+            seeds = self._with_pseudo_seeds(task, spread(seeds, options.draft_heads), seed)
+        return spread(seeds, options.heads)
 
     def _with_pseudo_seeds(self, task: AlignmentTask, embeddings: Embeddings, seed: int) -> Links:
         sources, candidates = task.unmatched_source, task.unmatched_target
@@ -95,15 +100,23 @@ class _Propagation:
         told, by = distinct(neighbour, relation, relations)
         self.from_relations = FixedSum(told, by, np.ones(len(told)), (nodes, relations), device)
 
-    def __call__(self, seeds: Links) -> Embeddings:
+    def __call__(self, seeds: Links, heads: int) -> Embeddings:
         nodes, relations = self._spread(seeds)
         options, edges = self.options, self.edges
         # What a head thinks of an edge: the sum over the edge's relations.
-        weights = edges.totals(relations @ self._directions(relations.shape[1], options.heads)).T.contiguous()
-        projected = torch.empty(len(nodes), options.heads * options.width, device=nodes.device)
-        for head, column in zip(weights, torch.split(projected, options.width, dim=1), strict=True):
-            kept = nodes @ self._directions(nodes.shape[1], options.width)
-            column.copy_(weighted_sum(edges.neighbours, head[edges.types.right], kept))
+        weights = edges.totals(relations @ self._normal(relations.shape[1], heads)).T.contiguous()
+        projected = torch.empty(len(nodes), heads * options.width, device=nodes.device)
+        for some, columns in zip(
+            torch.split(weights, _HEADS), torch.split(projected, _HEADS * options.width, dim=1), strict=True
+        ):
+            kept = nodes @ self._normal(nodes.shape[1], len(some) * options.width)
+            for head, own, column in zip(
+                some,
+                torch.split(kept, options.width, dim=1),
+                torch.split(columns, options.width, dim=1),
+                strict=True,
+            ):
+                column.copy_(weighted_sum(edges.neighbours, head[edges.types.right], own.contiguous()))
         return self.graph.split(normalize(projected, dim=1))[0]
 
     def _spread(self, seeds: Links) -> tuple[Tensor, Tensor]:
@@ -123,9 +136,6 @@ class _Propagation:
             nodes.append(node)
             relations.append(relation)
         return normalize(torch.cat(nodes, dim=1), dim=1), normalize(torch.cat(relations, dim=1), dim=1)
-
-    def _directions(self, dimensions: int, count: int) -> Tensor:
-        return normalize(self._normal(dimensions, count), dim=1)
 
     def _normal(self, rows: int, columns: int) -> Tensor:
         shape, device = (rows, columns), self.graph.device
