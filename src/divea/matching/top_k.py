@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_GROUP = 64
+_GROUP = 32
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -24,14 +24,16 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if columns < 4 * k * _GROUP:
         values, indices = scores.topk(k, dim=1, sorted=False)
         return values, indices
-    grouped = columns // _GROUP * _GROUP
-    maxima = torch.unflatten(scores[:, :grouped], 1, (-1, _GROUP)).amax(dim=2)
+    # A group is every stride-th column: then neighbouring columns are compared side by side,
+    # which is what both CPUs and GPUs do fastest.
+    stride = columns // _GROUP
+    maxima = torch.unflatten(scores[:, : stride * _GROUP], 1, (_GROUP, stride)).amax(dim=1)
     groups = maxima.topk(k, dim=1, sorted=False).indices
-    inside = torch.arange(_GROUP, device=scores.device)
-    candidates = (groups[:, :, None] * _GROUP + inside).flatten(1)
-    if grouped < columns:
+    steps = torch.arange(0, stride * _GROUP, stride, device=scores.device)
+    candidates = (groups[:, :, None] + steps).flatten(1)
+    if stride * _GROUP < columns:
         # The columns that fill no group are always looked at.
-        rest = torch.arange(grouped, columns, device=scores.device).expand(len(scores), -1)
+        rest = torch.arange(stride * _GROUP, columns, device=scores.device).expand(len(scores), -1)
         candidates = torch.cat([candidates, rest], dim=1)
     values, places = scores.gather(1, candidates).topk(k, dim=1, sorted=False)
     return values, candidates.gather(1, places)

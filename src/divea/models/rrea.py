@@ -42,7 +42,7 @@ class RreaOptions:
     loss: Literal["margin", "hard"] = "margin"
     """margin: the paper's, L1 and uniform negatives. hard: Dual-AMN's, which needs far fewer steps."""
     steps: int = 1200
-    """The public code's number of full-batch steps; DivEA's paper takes 250. About 100 do for `hard`."""
+    """The public code's number of full-batch steps; DivEA's paper takes 250. About 60 do for `hard`."""
     margin: float = 3.0
     """Of the margin loss; each step draws as many negatives as there are nodes."""
     batch: int = 1024
