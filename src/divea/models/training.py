@@ -145,24 +145,21 @@ def margin_loss(
     busy = [b for b, seeds in enumerate(graph.seeds) if len(seeds)]
     if not busy:
         return rows.new_zeros(())
-    left, right, shift, scale = [], [], [], []
+    left, right, counts = [], [], []
     for b in busy:
         seeds, (false_right, false_left) = graph.seeds[b].long(), negatives[b]
         turn = torch.arange(len(false_right), device=rows.device) % len(seeds)
         left.append(torch.cat([seeds[:, 0], seeds[turn, 0], false_left]))
         right.append(torch.cat([seeds[:, 1], false_right, seeds[turn, 1]]))
-        shift.append((len(seeds), len(false_right)))
-        scale.append(1 / len(false_right))
+        counts.append((len(seeds), len(false_right)))
     distances = l1_distances(rows, torch.cat(left), torch.cat(right))
     total = rows.new_zeros(())
     at = 0
-    for (seeds_here, negatives_here), weight in zip(shift, scale, strict=True):
-        close = distances[at : at + seeds_here]
-        far = distances[at + seeds_here : at + seeds_here + 2 * negatives_here].view(2, -1)
-        repeats = -(-negatives_here // seeds_here)
-        wanted = close.repeat(repeats)[:negatives_here] + margin
-        total = total + weight * torch.relu(wanted - far).sum()
-        at += seeds_here + 2 * negatives_here
+    for true, false in counts:
+        close = distances[at : at + true].repeat(-(-false // true))[:false]
+        far = distances[at + true : at + true + 2 * false].view(2, -1)
+        total = total + torch.relu(close + margin - far).sum() / false
+        at += true + 2 * false
     return total
 
 
