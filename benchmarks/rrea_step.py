@@ -30,7 +30,7 @@ class PlainEncoder(RreaEncoder):
     """The equations as most code writes them: a row per edge for each thing that an edge needs."""
 
     def layer(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
-        edges = self.graph.typed_edges
+        edges = self.edges
         left, right, kind = edges.neighbours.left, edges.neighbours.right, edges.types.right
         own, neighbour, relation = rows[left], rows[right], types[kind]
         reflected = neighbour - 2 * (neighbour * relation).sum(dim=1, keepdim=True) * relation

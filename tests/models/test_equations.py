@@ -19,9 +19,8 @@ def stack():
     return StackedGraph(tasks)
 
 
-def reflected(stack, rows, directions, node):
+def reflected(edges, rows, directions, node):
     """(neighbour's reflection, its relation's direction) for every edge of a node."""
-    edges = stack.typed_edges
     for edge in torch.nonzero(edges.neighbours.left == node)[:, 0]:
         neighbour, direction = rows[edges.neighbours.right[edge]], directions[edges.types.right[edge]]
         yield neighbour - 2 * (neighbour @ direction) * direction, direction
@@ -29,18 +28,27 @@ def reflected(stack, rows, directions, node):
 
 def test_rrea_layer(stack):
     encoder = RreaEncoder(stack, Draws(stack, [0, 1]), RreaOptions(dimensions=5))
-    rows = torch.randn(stack.num_nodes, 5, generator=torch.Generator().manual_seed(0))
-    directions = stack.typed_edges.directions(encoder.relations)
+    # Two copies of the graph, one for each channel.
+    rows = torch.randn(2 * stack.num_nodes, 5, generator=torch.Generator().manual_seed(0))
+    directions = encoder.edges.directions(encoder.relations)
     layer = encoder.layer(rows, directions, encoder.attention[0])
-    for node in range(stack.num_nodes):
-        weights = encoder.attention[0][stack.block_of_node[node]]
-        found = list(reflected(stack, rows, directions, node))
+    for node in range(2 * stack.num_nodes):
+        weights = encoder.attention[0][stack.block_of_node[node % stack.num_nodes]]
+        found = list(reflected(encoder.edges, rows, directions, node))
         expected = torch.zeros(5)
         if found:
             logits = torch.stack([torch.cat([rows[node], mirror, way]) @ weights for mirror, way in found])
             expected = torch.softmax(logits, dim=0) @ torch.stack([mirror for mirror, _ in found])
         assert torch.allclose(layer[node], expected, atol=1e-5)
-    assert encoder().shape == (stack.num_nodes, 2 * 3 * 5)
+    embedded = encoder()
+    assert embedded.shape == (stack.num_nodes, 2 * 3 * 5)
+    # Side by side: three layers that start from neighbours, then three that start from relations.
+    starts = stack.neighbour_mean(encoder.entities), stack.relation_mean(encoder.relations)
+    for channel, start in zip(embedded.chunk(2, dim=1), starts, strict=True):
+        assert torch.allclose(channel[:, :5], torch.relu(start))
+    first = torch.relu(encoder.layer(torch.relu(torch.cat(starts)), directions, encoder.attention[0]))
+    assert torch.allclose(embedded[:, 5:10], first[: stack.num_nodes], atol=1e-6)
+    assert torch.allclose(embedded[:, 20:25], first[stack.num_nodes :], atol=1e-6)
 
 
 def test_dual_amn_layer_and_gate(stack):
@@ -53,7 +61,7 @@ def test_dual_amn_layer_and_gate(stack):
     gated = channel.gated(wide)
     for node in range(stack.num_nodes):
         block = int(stack.block_of_node[node])
-        found = list(reflected(stack, rows, directions, node))
+        found = list(reflected(stack.typed_edges, rows, directions, node))
         if found:
             logits = torch.stack([way @ channel.attention[0][block] for _, way in found])
             expected = torch.softmax(logits, dim=0) @ torch.stack([mirror for mirror, _ in found])

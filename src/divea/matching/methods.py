@@ -60,7 +60,9 @@ def match(
         values, places = (part.cpu().numpy() for part in ordered)
     mutual = _mutual(values, places, best_of_column.cpu().numpy())
     # Back from the order of the draw to the order in which the sources were asked for.
-    order = np.argsort(rows, kind="stable")[_ranks(sources)]
+    place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
+    place_of[rows] = np.arange(len(rows))
+    order = place_of[np.asarray(sources, dtype=np.int64)]
     targets = np.where(np.isfinite(values), columns[places], -1) if len(columns) else places
     return Matches(rows[order], targets[order].astype(np.int32), values[order], mutual[order])
 
@@ -117,15 +119,8 @@ def _mutual(
     if not places.shape[1]:
         return np.zeros(len(places), dtype=bool)
     first = places[:, 0]
-    chosen_back = np.isfinite(values[:, 0]) & (values[:, 0] >= best[first])
-    winners = np.unique(np.where(chosen_back, first, -1 - np.arange(len(first))), return_index=True)[1]
-    is_first = np.zeros(len(first), dtype=bool)
-    is_first[winners] = True
-    return chosen_back & is_first
-
-
-def _ranks(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """The rank of each id among the ids; they are distinct."""
-    ranks = np.empty(len(np.asarray(ids)), dtype=np.int64)
-    ranks[np.argsort(np.asarray(ids), kind="stable")] = np.arange(len(ranks))
-    return ranks
+    candidates = np.flatnonzero(np.isfinite(values[:, 0]) & (values[:, 0] >= best[first]))
+    # Written from the last drawn to the first, the first drawn stays.
+    winner = np.full(len(best), -1)
+    winner[first[candidates[::-1]]] = candidates[::-1]
+    return winner[first] == np.arange(len(first))

@@ -158,7 +158,7 @@ class FixedSum:
         device: str | torch.device = "cpu",
     ):
         self.edges = EdgeIndex.of(left, right, size, device)
-        self.weights = torch.from_numpy(weights.astype(np.float32)).to(device)
+        self.weights = torch.from_numpy(weights).to(device, torch.get_default_dtype())
 
     def __call__(self, vectors: Tensor) -> Tensor:
         return weighted_sum(self.edges, self.weights, vectors)

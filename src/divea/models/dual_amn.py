@@ -133,7 +133,7 @@ class _Channel(torch.nn.Module):
     def reflect(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
         """The weighted sum of reflected neighbours, as two sparse products (see `rrea`)."""
         edges = self.graph.typed_edges
-        weights = edge_softmax(edges.neighbours, at_right(edges.types, edges.own(types, attention)))
+        weights = edge_softmax(edges.neighbours, at_right(edges.types, edges.of_types(types, attention)))
         along = edge_dot(edges.neighbour_types, rows, types)
         straight = weighted_sum(edges.neighbours, weights, rows)
         return straight - 2 * weighted_sum(edges.types, weights * along, types)

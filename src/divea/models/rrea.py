@@ -26,7 +26,7 @@ from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
 from divea.models.aggregation import at_left, at_right, edge_dot, edge_softmax, weighted_sum
 from divea.models.interface import Model
-from divea.models.stacking import StackedGraph
+from divea.models.stacking import StackedGraph, TypedEdges
 from divea.models.training import Draws, glorot, hard_loss, margin_loss, train
 
 
@@ -105,28 +105,31 @@ class RreaEncoder(torch.nn.Module):
         self.relations = draws.uniform([block.relations for block in graph.blocks], width, 0.05)
         attention = [draws.uniform(ones, 3 * width, glorot(3 * width, 1)) for _ in range(options.layers)]
         self.attention = torch.nn.ParameterList(attention)
+        # Both channels go through the same layers: two copies of the graph make that one pass.
+        self.edges = TypedEdges(graph, copies=2)
 
     def forward(self) -> Tensor:
-        types = self.graph.typed_edges.directions(self.relations)
-        outputs: list[Tensor] = []
-        for start in (self.graph.neighbour_mean(self.entities), self.graph.relation_mean(self.relations)):
-            rows = torch.relu(start)
-            outputs.append(rows)
-            for attention in self.attention:
-                rows = torch.relu(self.layer(rows, types, attention))
-                outputs.append(rows)
-        return torch.cat(outputs, dim=1)
+        types = self.edges.directions(self.relations)
+        channels = [self.graph.neighbour_mean(self.entities), self.graph.relation_mean(self.relations)]
+        rows = torch.relu(torch.cat(channels))
+        layers = [rows]
+        for attention in self.attention:
+            rows = torch.relu(self.layer(rows, types, attention))
+            layers.append(rows)
+        return torch.cat(
+            [half for side in (0, 1) for half in (layer.chunk(2)[side] for layer in layers)], dim=1
+        )
 
     def layer(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
         """One layer: rows are the nodes' vectors, types those of the edge types, of length one."""
-        edges = self.graph.typed_edges
+        edges = self.edges
         of_self, of_neighbour, of_relation = attention.chunk(3, dim=1)
         along = edge_dot(edges.neighbour_types, rows, types)
         logits = (
-            at_left(edges.neighbours, self.graph.own(rows, of_self))
-            + at_right(edges.neighbours, self.graph.own(rows, of_neighbour))
-            - 2 * along * at_right(edges.types, edges.own(types, of_neighbour))
-            + at_right(edges.types, edges.own(types, of_relation))
+            at_left(edges.neighbours, edges.of_nodes(rows, of_self))
+            + at_right(edges.neighbours, edges.of_nodes(rows, of_neighbour))
+            - 2 * along * at_right(edges.types, edges.of_types(types, of_neighbour))
+            + at_right(edges.types, edges.of_types(types, of_relation))
         )
         weights = edge_softmax(edges.neighbours, logits)
         straight = weighted_sum(edges.neighbours, weights, rows)

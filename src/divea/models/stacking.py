@@ -100,10 +100,6 @@ class StackedGraph:
         weights = 1 / np.bincount(left, minlength=self.num_nodes)[left]
         return FixedSum(left, right, weights, (self.num_nodes, size), self.device)
 
-    def own(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """The product of each node's row with the weights of its block."""
-        return _product_with_own(rows, weights, self.block_of_node)
-
     @cached_property
     def typed_edges(self) -> TypedEdges:
         """Each pair of neighbours once, with a type for the set of relations that joins them."""
@@ -118,7 +114,8 @@ class TypedEdges:
     edge's relations it computes once per type.
     """
 
-    def __init__(self, graph: StackedGraph):
+    def __init__(self, graph: StackedGraph, copies: int = 1):
+        """With several copies, each has its own nodes, one copy after the other; types are shared."""
         node, relation, neighbour = graph.triples.T.astype(np.int64)
         pair = node * graph.num_nodes + neighbour
         order = np.argsort(pair * max(graph.num_relations, 1) + relation)
@@ -133,13 +130,16 @@ class TypedEdges:
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         members = relation[np.repeat(starts[example], lengths) + within]
         self.num_types = len(example)
-        sizes = (graph.num_nodes, graph.num_nodes)
-        self.neighbours = graph.edges(node[starts], neighbour[starts], sizes)
+        nodes, shift = copies * graph.num_nodes, graph.num_nodes * np.arange(copies)[:, None]
+        left, right = (node[starts] + shift).ravel(), (neighbour[starts] + shift).ravel()
+        kind = np.tile(type_of_edge, copies)
+        self.neighbours = graph.edges(left, right, (nodes, nodes))
         """Edges from a node to its neighbour."""
-        self.types = graph.edges(node[starts], type_of_edge, (graph.num_nodes, self.num_types))
+        self.types = graph.edges(left, kind, (nodes, self.num_types))
         """The same edges from the node to the edge's type."""
-        self.neighbour_types = graph.edges(neighbour[starts], type_of_edge, (graph.num_nodes, self.num_types))
+        self.neighbour_types = graph.edges(right, kind, (nodes, self.num_types))
         """The same edges from the neighbour to the edge's type."""
+        self._block_of_node = graph.block_of_node.repeat(copies)
         types = np.repeat(np.arange(self.num_types), lengths)
         shares = np.repeat(1 / lengths, lengths)
         size = (self.num_types, graph.num_relations)
@@ -154,7 +154,11 @@ class TypedEdges:
         """For each type the mean of its relations' vectors, brought to length one."""
         return torch.nn.functional.normalize(self._relation_mean(relations), dim=1)
 
-    def own(self, rows: Tensor, weights: Tensor) -> Tensor:
+    def of_nodes(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """The product of each node's row with the weights of its block."""
+        return _product_with_own(rows, weights, self._block_of_node)
+
+    def of_types(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The product of each type's row with the weights of its block."""
         return _product_with_own(rows, weights, self._block_of_type)
 
