@@ -31,13 +31,12 @@ def evaluate_division(
     """
     from divea.division import load_division
     from divea.division.summary import summarise
-    from divea.evaluation.coverage import coverage
-    from divea.formats import read_links
+    from divea.evaluation import coverage, read_gold
 
     opened = open_task(task, source, target, seeds, skip_unknown_seeds)
     with working("evaluating"):
         divided = load_division(division, opened)
-        found = coverage(divided, read_links(gold, opened, folder=task))
+        found = coverage(divided, read_gold(gold, opened, folder=task))
         table = summarise(divided, opened)
     table = table.append_column("gold", [list(found.links_by_subtask)])
     table = table.append_column("covered", [list(found.covered_by_subtask)])

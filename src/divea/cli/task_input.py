@@ -21,7 +21,7 @@ TaskFolder = Annotated[
 ]
 Source = Annotated[
     Path | None,
-    typer.Option(help="Source graph file (N-Triples, Turtle, TSV, CSV, Parquet; plain or compressed)."),
+    typer.Option(help="Source graph (N-Triples, Turtle, TSV, CSV, Parquet; may be compressed)."),
 ]
 Target = Annotated[Path | None, typer.Option(help="Target graph.")]
 Seeds = Annotated[

@@ -1,1 +1,20 @@
-"""What gold links say about a result; no other package sees them."""
+"""Evaluation: the only code that sees gold. Nothing that predicts may import it."""
+
+from divea.evaluation.coverage import Coverage, coverage
+from divea.evaluation.gold import read_gold
+from divea.evaluation.metrics import PairMetrics, RankMetrics, pair_metrics
+from divea.evaluation.ranking import gold_ranks, listed_ranks
+from divea.evaluation.significance import PairedTest, paired_t_test
+
+__all__ = [
+    "Coverage",
+    "PairMetrics",
+    "PairedTest",
+    "RankMetrics",
+    "coverage",
+    "gold_ranks",
+    "listed_ranks",
+    "pair_metrics",
+    "paired_t_test",
+    "read_gold",
+]

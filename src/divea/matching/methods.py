@@ -1,0 +1,126 @@
+"""From embeddings to matches: `match`, and the methods it knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from divea.errors import InputError
+from divea.graphs.labels import Ids
+from divea.matching.embeddings import Embeddings
+from divea.matching.matches import Matches
+from divea.matching.similarity import MEMORY_BUDGET, cosine_blocks, csls_blocks, rows_per_block
+from divea.matching.sinkhorn import NEAREST, dense_sinkhorn, nearest_targets, sparse_sinkhorn
+from divea.matching.top_k import largest_first, top_k
+
+Blocks = Iterator[tuple[int, Tensor]]
+
+_SOURCE_SALT, _TARGET_SALT = 0x5EED_50, 0x5EED_7A
+
+
+def match(
+    embeddings: Embeddings,
+    sources: npt.ArrayLike,
+    candidates: npt.ArrayLike,
+    *,
+    method: str = "csls",
+    top: int = 10,
+    seed: int = 0,
+    memory: int = MEMORY_BUDGET,
+) -> Matches:
+    """The best `top` candidates of every source, by a method of `METHODS`.
+
+    `sources` and `candidates` are ids, the rows of the two embeddings to match; the work is done
+    on the device that holds the embeddings and keeps within `memory` bytes beside them. Equal
+    scores are ordered by a draw per entity that `seed` decides, never by id.
+
+    >>> same = torch.eye(3)
+    >>> match(Embeddings(same, same[[2, 0, 1]]), [0, 1, 2], [0, 1, 2], method="cosine", top=1).best.tolist()
+    [1, 2, 0]
+    """
+    rows, columns = shuffled(sources, seed, _SOURCE_SALT), shuffled(candidates, seed, _TARGET_SALT)
+    blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
+    top = min(top, len(columns))
+    # Results stay on the device until the end: fetching them block by block would stall a GPU.
+    found: list[tuple[Tensor, Tensor]] = []
+    best_of_column = torch.full((len(columns),), -torch.inf, device=embeddings.source.device)
+    for _, block in blocks:
+        if block.numel() and top:
+            found.append(top_k(block, top))
+            torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
+    values, places = np.zeros((len(rows), top), np.float32), np.zeros((len(rows), top), np.int64)
+    if found:
+        ordered = largest_first(
+            torch.cat([part for part, _ in found]), torch.cat([part for _, part in found])
+        )
+        values, places = (part.cpu().numpy() for part in ordered)
+    mutual = _mutual(values, places, best_of_column.cpu().numpy())
+    # Back from the order of the draw to the order in which the sources were asked for.
+    place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
+    place_of[rows] = np.arange(len(rows))
+    order = place_of[np.asarray(sources, dtype=np.int64)]
+    targets = np.where(np.isfinite(values), columns[places], -1) if len(columns) else places
+    return Matches(rows[order], targets[order].astype(np.int32), values[order], mutual[order])
+
+
+def score_blocks(
+    embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MEMORY_BUDGET
+) -> Blocks:
+    """Blocks of scores, each with the row it starts at and complete over all `columns`."""
+    if method not in METHODS:
+        raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
+    return METHODS[method](
+        _unit_rows(embeddings.source, rows), _unit_rows(embeddings.target, columns), memory
+    )
+
+
+def shuffled(ids: npt.ArrayLike, seed: int, salt: int = _TARGET_SALT) -> Ids:
+    """Ids in the order of a random draw, whatever order they come in: earlier wins a tie."""
+    ordered = np.sort(np.asarray(ids, dtype=np.int32))
+    return np.random.default_rng([seed, salt]).permutation(ordered)
+
+
+def _sinkhorn_blocks(source: Tensor, target: Tensor, memory: int) -> Blocks:
+    """Dense where the kernel and one temporary fit the budget, else over the nearest targets."""
+    if 2 * 4 * len(source) * len(target) <= memory:
+        yield 0, dense_sinkhorn((source @ target.T).float())
+        return
+    # A listed pair takes about 40 bytes: its score, its column, its place among its column's pairs.
+    nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
+    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
+    step = rows_per_block(len(target), memory)
+    for start in range(0, len(source), step):
+        values, places = weights.values[start : start + step], weights.columns[start : start + step]
+        block = torch.full((len(values), len(target)), -torch.inf, device=values.device)
+        yield start, block.scatter_(1, places, values)
+
+
+METHODS: dict[str, Callable[[Tensor, Tensor, int], Blocks]] = {
+    "cosine": cosine_blocks,
+    "csls": csls_blocks,
+    "sinkhorn": _sinkhorn_blocks,
+}
+"""Name -> how to score: feeds `match`, the command line's `--matching` and the docs."""
+
+
+def _unit_rows(embeddings: Tensor, ids: Ids) -> Tensor:
+    chosen = embeddings[torch.from_numpy(ids.astype(np.int64)).to(embeddings.device)]
+    return torch.nn.functional.normalize(chosen, dim=1)
+
+
+def _mutual(
+    values: npt.NDArray[np.float32], places: npt.NDArray[np.int64], best: npt.NDArray[np.float32]
+) -> npt.NDArray[np.bool_]:
+    """Rows whose first choice chooses them back; of rows that tie for a target, the first drawn."""
+    if not places.shape[1]:
+        return np.zeros(len(places), dtype=bool)
+    first = places[:, 0]
+    candidates = np.flatnonzero(np.isfinite(values[:, 0]) & (values[:, 0] >= best[first]))
+    # Written from the last drawn to the first, the first drawn stays.
+    winner = np.full(len(best), -1)
+    winner[first[candidates[::-1]]] = candidates[::-1]
+    return winner[first] == np.arange(len(first))

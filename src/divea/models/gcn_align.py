@@ -1,0 +1,110 @@
+"""GCN-Align, structure only (Wang et al., EMNLP 2018).
+
+Two graph convolutions without weight matrices over one trainable vector per entity:
+
+    H = A relu(A X),        A = D^-1/2 (W + I) D^-1/2
+
+W weighs a neighbour by how well the relation tells it: along a relation from head to tail by the
+share of distinct tails among its triples (its inverse functionality), from tail to head by the
+share of distinct heads, and by .3 at least. Seeds are drawn together by L1 margin loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from divea.graphs import AlignmentTask
+from divea.matching import Embeddings
+from divea.models.aggregation import FixedSum
+from divea.models.interface import Model
+from divea.models.stacking import StackedGraph, distinct
+from divea.models.training import Draws, margin_loss, train
+
+
+@dataclass(frozen=True)
+class GcnAlignOptions:
+    """The values of the paper's public code for structure embeddings."""
+
+    dimensions: int = 200
+    steps: int = 2000
+    """Full-batch steps of the public code; DivEA's code takes 5 x 400, which is the same."""
+    learning_rate: float = 20.0
+    """Of plain gradient descent. The loss is a mean, so gradients are tiny and this is not."""
+    margin: float = 3.0
+    negatives: int = 5
+    """Random nodes per seed and side."""
+    keep_negatives: int = 10
+    """Steps after which new negatives are drawn."""
+
+
+class GcnAlign(Model):
+    """Trains GCN-Align; see the module's text for the equations and `GcnAlignOptions`."""
+
+    options_type = GcnAlignOptions
+
+    def __init__(self, options: GcnAlignOptions | None = None):
+        self.options = options or GcnAlignOptions()
+
+    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
+        return self.embed_many([task], seeds=[seed], device=device)[0]
+
+    def embed_many(
+        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+    ) -> list[Embeddings]:
+        graph = StackedGraph(tasks, device)
+        draws = Draws(graph, seeds)
+        counts = [block.nodes for block in graph.blocks]
+        deviations = [max(count, 1) ** -0.5 for count in counts]
+        entities = draws.normal(counts, self.options.dimensions, deviations)
+        convolve = convolution(graph)
+        negatives: list[tuple[Tensor, Tensor]] = []
+
+        def forward() -> Tensor:
+            # Of length one at every step, as in the public code: what is trained is a direction.
+            return convolve(torch.relu(convolve(normalize(entities, dim=1))))
+
+        def loss(step: int) -> Tensor:
+            if step % self.options.keep_negatives == 0:
+                negatives[:] = self._negatives(graph, draws)
+            # The code averages over both sides at once: half of what a mean over one side is.
+            return 0.5 * margin_loss(forward(), graph, negatives, self.options.margin)
+
+        train(torch.optim.SGD([entities], self.options.learning_rate), loss, self.options.steps)
+        with torch.no_grad():
+            return graph.split(forward())
+
+    def _negatives(self, graph: StackedGraph, draws: Draws) -> list[tuple[Tensor, Tensor]]:
+        counts = [self.options.negatives * len(seeds) for seeds in graph.seeds]
+        return [(draws.nodes(b, count), draws.nodes(b, count)) for b, count in enumerate(counts)]
+
+    def memory(self, task: AlignmentTask) -> int:
+        nodes = task.source.num_entities + task.target.num_entities
+        edges = 2 * (task.source.num_triples + task.target.num_triples)
+        return 4 * (7 * nodes * self.options.dimensions + 10 * edges)
+
+
+def convolution(graph: StackedGraph) -> FixedSum:
+    """Multiplication by the normalised adjacency of the module's text."""
+    node, relation, neighbour = graph.triples.T
+    # A relation and its inverse are numbered apart, so "distinct neighbours per triple" is the
+    # inverse functionality of the one and the functionality of the other.
+    told, _ = distinct(relation, neighbour, graph.num_nodes)
+    triples = np.bincount(relation, minlength=graph.num_relations)
+    share = np.bincount(told, minlength=graph.num_relations) / np.maximum(triples, 1)
+    pair, place = np.unique(node * graph.num_nodes + neighbour, return_inverse=True)
+    weight = np.bincount(place, weights=np.maximum(share, 0.3)[relation], minlength=len(pair))
+    nodes = np.arange(graph.num_nodes)
+    left = np.concatenate([pair // max(graph.num_nodes, 1), nodes])
+    right = np.concatenate([pair % max(graph.num_nodes, 1), nodes])
+    weight = np.concatenate([weight, np.ones(graph.num_nodes)])
+    scale = np.bincount(left, weights=weight, minlength=graph.num_nodes) ** -0.5
+    order = np.argsort(left, kind="stable")
+    left, right, weight = left[order], right[order], weight[order]
+    size = (graph.num_nodes, graph.num_nodes)
+    return FixedSum(left, right, weight * scale[left] * scale[right], size, graph.device)

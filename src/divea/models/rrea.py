@@ -1,0 +1,136 @@
+"""RREA: relational reflection entity alignment (Mao et al., CIKM 2020).
+
+An entity is described by its neighbours, each reflected by the relation that leads to it:
+
+    h_j - 2 (h_j . r) r            (r of length one: a reflection keeps lengths and angles)
+
+and weighted by an attention softmax over [self, reflected neighbour, relation]. Two layers; an
+entity's embedding is the concatenation of all layers of two channels, which start from the mean
+of its neighbours' embeddings and from the mean of its relations' embeddings.
+
+Written out, the sum of reflected neighbours is  sum w h_j  -  2 sum w (h_j . r) r, two sparse
+products whose edges carry only numbers; the attention's logits are sums of numbers of the node,
+the neighbour and the relation. So no vector per edge is ever made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from divea.graphs import AlignmentTask
+from divea.matching import Embeddings
+from divea.models.aggregation import at_left, at_right, edge_dot, edge_softmax, weighted_sum
+from divea.models.interface import Model
+from divea.models.stacking import StackedGraph, TypedEdges
+from divea.models.training import Draws, glorot, hard_loss, margin_loss, train
+
+
+@dataclass(frozen=True)
+class RreaOptions:
+    """The values of the paper and its public code, but where a line says otherwise."""
+
+    dimensions: int = 100
+    layers: int = 2
+    dropout: float = 0.3
+    learning_rate: float = 0.005
+    """Of RMSprop with decay .9, as in Keras."""
+    loss: Literal["margin", "hard"] = "margin"
+    """margin: the paper's, L1 and uniform negatives. hard: Dual-AMN's, which needs far fewer steps."""
+    steps: int = 1200
+    """The public code's number of full-batch steps; DivEA's paper takes 250. About 60 do for `hard`."""
+    margin: float = 3.0
+    """Of the margin loss; each step draws as many negatives as there are nodes."""
+    batch: int = 1024
+    """Seeds per step of the hard loss, with the values of Dual-AMN's code below."""
+    hard_margin: float = 1.0
+    hard_scale: float = 30.0
+    hard_shift: float = 10.0
+
+
+class Rrea(Model):
+    """Trains RREA; see the module's text for the equations and `RreaOptions` for the settings."""
+
+    options_type = RreaOptions
+
+    def __init__(self, options: RreaOptions | None = None):
+        self.options = options or RreaOptions()
+
+    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
+        return self.embed_many([task], seeds=[seed], device=device)[0]
+
+    def embed_many(
+        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+    ) -> list[Embeddings]:
+        graph = StackedGraph(tasks, device)
+        draws = Draws(graph, seeds)
+        encoder = RreaEncoder(graph, draws, self.options)
+        optimiser = torch.optim.RMSprop(encoder.parameters(), self.options.learning_rate, 0.9, 1e-7)
+        train(optimiser, lambda step: self._loss(encoder(), graph, draws), self.options.steps)
+        with torch.no_grad():
+            return graph.split(encoder())
+
+    def _loss(self, rows: Tensor, graph: StackedGraph, draws: Draws) -> Tensor:
+        options, blocks = self.options, range(len(graph.blocks))
+        rows = draws.dropout(rows, options.dropout)
+        if options.loss == "hard":
+            batches = [draws.sample(block, options.batch) for block in blocks]
+            return hard_loss(
+                rows, graph, batches, options.hard_margin, options.hard_scale, options.hard_shift
+            )
+        counts = [block.nodes for block in graph.blocks]
+        negatives = [(draws.nodes(b, counts[b]), draws.nodes(b, counts[b])) for b in blocks]
+        return margin_loss(rows, graph, negatives, options.margin)
+
+    def memory(self, task: AlignmentTask) -> int:
+        nodes = task.source.num_entities + task.target.num_entities
+        width = 2 * (self.options.layers + 1) * self.options.dimensions
+        edges = 2 * (task.source.num_triples + task.target.num_triples)
+        return 4 * (5 * nodes * width + 60 * edges)
+
+
+class RreaEncoder(torch.nn.Module):
+    """Parameters and forward pass. Every block of the stack has attention weights of its own."""
+
+    def __init__(self, graph: StackedGraph, draws: Draws, options: RreaOptions):
+        super().__init__()
+        self.graph, self.layers = graph, options.layers
+        width, ones = options.dimensions, [1] * len(graph.blocks)
+        # Keras' default for embeddings is uniform within .05.
+        self.entities = draws.uniform([block.nodes for block in graph.blocks], width, 0.05)
+        self.relations = draws.uniform([block.relations for block in graph.blocks], width, 0.05)
+        attention = [draws.uniform(ones, 3 * width, glorot(3 * width, 1)) for _ in range(options.layers)]
+        self.attention = torch.nn.ParameterList(attention)
+        # Both channels go through the same layers: two copies of the graph make that one pass.
+        self.edges = TypedEdges(graph, copies=2)
+
+    def forward(self) -> Tensor:
+        types = self.edges.directions(self.relations)
+        channels = [self.graph.neighbour_mean(self.entities), self.graph.relation_mean(self.relations)]
+        rows = torch.relu(torch.cat(channels))
+        layers = [rows]
+        for attention in self.attention:
+            rows = torch.relu(self.layer(rows, types, attention))
+            layers.append(rows)
+        return torch.cat(
+            [half for side in (0, 1) for half in (layer.chunk(2)[side] for layer in layers)], dim=1
+        )
+
+    def layer(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
+        """One layer: rows are the nodes' vectors, types those of the edge types, of length one."""
+        edges = self.edges
+        of_self, of_neighbour, of_relation = attention.chunk(3, dim=1)
+        along = edge_dot(edges.neighbour_types, rows, types)
+        logits = (
+            at_left(edges.neighbours, edges.of_nodes(rows, of_self))
+            + at_right(edges.neighbours, edges.of_nodes(rows, of_neighbour))
+            - 2 * along * at_right(edges.types, edges.of_types(types, of_neighbour))
+            + at_right(edges.types, edges.of_types(types, of_relation))
+        )
+        weights = edge_softmax(edges.neighbours, logits)
+        straight = weighted_sum(edges.neighbours, weights, rows)
+        return straight - 2 * weighted_sum(edges.types, weights * along, types)

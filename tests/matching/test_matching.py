@@ -1,0 +1,158 @@
+"""Matching against dense references, with ties, budgets and empty sides."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+
+from divea.errors import InputError
+from divea.matching import METHODS, Embeddings, match
+from divea.matching.sinkhorn import SparseScores, dense_sinkhorn, nearest_targets, sparse_sinkhorn
+from divea.matching.top_k import largest_first, top_k
+
+
+def random_embeddings(sources=40, targets=55, dimensions=8, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randn(count, dimensions, generator=generator) for count in (sources, targets)]
+    return Embeddings(*rows)
+
+
+def dense_cosine(embeddings):
+    unit = [side / side.norm(dim=1, keepdim=True) for side in (embeddings.source, embeddings.target)]
+    return (unit[0] @ unit[1].T).numpy()
+
+
+def dense_csls(embeddings, neighbours=10):
+    cosine = dense_cosine(embeddings)
+    own = np.sort(cosine, axis=1)[:, -neighbours:].mean(axis=1)
+    hubness = np.sort(cosine, axis=0)[-neighbours:].mean(axis=0)
+    return 2 * cosine - own[:, None] - hubness
+
+
+def textbook_sinkhorn(cosine, temperature=0.02, iterations=15):
+    weights = np.exp(np.float64(cosine) / temperature)
+    for _ in range(iterations):
+        weights /= weights.sum(axis=1, keepdims=True)
+        weights /= weights.sum(axis=0, keepdims=True)
+    return weights
+
+
+REFERENCES = {
+    "cosine": dense_cosine,
+    "csls": dense_csls,
+    "sinkhorn": lambda embeddings: textbook_sinkhorn(dense_cosine(embeddings)),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("memory", [1 << 30, 20_000])
+def test_matches_are_those_of_the_dense_reference(method, memory):
+    embeddings = random_embeddings()
+    expected = REFERENCES[method](embeddings)
+    # The small budget makes many blocks, and Sinkhorn sparse over the nearest; here that is all.
+    matches = match(embeddings, np.arange(40), np.arange(55), method=method, top=55, memory=memory)
+    listed = matches.target >= 0
+    assert (listed.sum(axis=1) >= (10 if method == "sinkhorn" and memory < 1 << 30 else 55)).all()
+    if method == "sinkhorn" and memory < 1 << 30:
+        return  # what the sparse variant leaves out is tested below
+    assert np.array_equal(matches.source, np.arange(40))
+    assert np.array_equal(matches.best, expected.argmax(axis=1))
+    assert np.allclose(matches.score, -np.sort(-expected, axis=1), atol=2e-5)
+    chosen_back = expected.argmax(axis=0)[matches.best] == np.arange(40)
+    assert np.array_equal(matches.mutual, chosen_back)
+    assert np.allclose(matches.margin, matches.score[:, 0] - matches.score[:, 1])
+
+
+def test_sources_and_candidates_are_ids_and_come_back_in_the_order_asked_for():
+    embeddings = random_embeddings()
+    sources, candidates = np.array([30, 2, 17]), np.array([50, 4, 8, 9])
+    matches = match(embeddings, sources, candidates, method="cosine", top=2)
+    block = dense_cosine(embeddings)[np.ix_(sources, candidates)]
+    assert np.array_equal(matches.source, sources)
+    assert np.array_equal(matches.best, candidates[block.argmax(axis=1)])
+    assert set(matches.target.ravel()) <= set(candidates)
+
+
+@given(
+    nps.arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 900)), elements=st.integers(-3, 3)),
+    st.integers(1, 12),
+)
+def test_top_k_by_groups_is_top_k(scores, k):
+    values, indices = largest_first(*top_k(torch.from_numpy(scores), k))
+    k = min(k, scores.shape[1])
+    assert np.array_equal(values.numpy(), -np.sort(-scores, axis=1)[:, :k])
+    assert np.array_equal(np.take_along_axis(scores, indices.numpy(), axis=1), values.numpy())
+    for row in indices.numpy():
+        assert len(set(row)) == k
+    tied = values[:, 1:] == values[:, :-1]
+    assert bool((indices[:, 1:] > indices[:, :-1])[tied].all())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ties_are_drawn_and_tell_nothing(method):
+    # All entities look the same: whoever is chosen is chosen by the draw.
+    embeddings = Embeddings(torch.ones(60, 4), torch.ones(60, 4))
+    ids = np.arange(60)
+    chosen = [match(embeddings, ids, ids, method=method, top=3, seed=seed).best for seed in range(30)]
+    assert len({int(best[0]) for best in chosen}) > 10
+    same_place = np.mean([(best == ids).mean() for best in chosen])
+    assert same_place < 0.1
+    again = match(embeddings, ids, ids, method=method, top=3, seed=0).best
+    assert np.array_equal(chosen[0], again)
+
+
+def test_a_tie_for_a_target_is_mutual_for_one_source_only():
+    embeddings = Embeddings(torch.ones(5, 3), torch.ones(1, 3))
+    matches = match(embeddings, np.arange(5), [0], method="cosine")
+    assert matches.mutual.sum() == 1
+    assert np.isinf(matches.margin).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_in_which_ids_are_given_does_not_matter(method):
+    embeddings = random_embeddings()
+    rng = np.random.default_rng(0)
+    forth = match(embeddings, np.arange(40), np.arange(55), method=method)
+    order = rng.permutation(40)
+    back = match(embeddings, order, rng.permutation(55), method=method)
+    assert np.array_equal(forth.target[order], back.target)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_to_match(method):
+    embeddings = random_embeddings()
+    none = np.array([], dtype=np.int32)
+    assert len(match(embeddings, none, np.arange(55), method=method)) == 0
+    alone = match(embeddings, np.arange(3), none, method=method)
+    assert alone.best.tolist() == [-1, -1, -1]
+    assert not alone.mutual.any()
+    zeros = Embeddings(torch.zeros(3, 4), torch.zeros(4, 4))
+    scores = match(zeros, np.arange(3), np.arange(4), method=method).score
+    assert np.isfinite(scores).all()
+
+
+def test_unknown_method_is_said_in_one_line():
+    with pytest.raises(
+        InputError, match=r"unknown matching method 'cosin'; choose from cosine, csls, sinkhorn"
+    ):
+        match(random_embeddings(), [0], [0], method="cosin")
+
+
+@given(st.integers(2, 12), st.integers(2, 12), st.integers(0, 1000))
+def test_sparse_sinkhorn_over_all_pairs_is_dense_sinkhorn(rows, columns, seed):
+    embeddings = random_embeddings(rows, columns, seed=seed).normalised()
+    nearest = nearest_targets(embeddings.source, embeddings.target, 1 << 20, columns)
+    sparse = sparse_sinkhorn(nearest, columns)
+    dense = dense_sinkhorn(embeddings.source @ embeddings.target.T)
+    assert torch.allclose(dense.gather(1, sparse.columns), sparse.values, atol=1e-4)
+
+
+def test_sinkhorn_makes_sources_compete():
+    # Both sources are nearest to target 0, the first by a hair; the second has an alternative.
+    scores = torch.tensor([[0.90, 0.10], [0.89, 0.80]])
+    assert scores.argmax(dim=1).tolist() == [0, 0]
+    assert dense_sinkhorn(scores.clone()).argmax(dim=1).tolist() == [0, 1]
+    columns = torch.tensor([[0, 1], [0, 1]])
+    assert sparse_sinkhorn(SparseScores(scores, columns), 2).values.argmax(dim=1).tolist() == [0, 1]

@@ -1,0 +1,78 @@
+"""One-to-one matching against a sequential greedy loop and scipy's dense assignment."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from divea.errors import InputError
+from divea.matching import Matches, one_to_one
+
+
+@st.composite
+def tables(draw, distinct=True):
+    """Matches over up to 8 sources and 8 targets, sources under arbitrary ids."""
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    sources, targets = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    scores = rng.permutation(sources * targets).reshape(sources, targets).astype(np.float32)
+    if not distinct:
+        scores = np.floor(scores / 4)
+    order = np.argsort(-scores, axis=1)
+    score, listed = np.take_along_axis(scores, order, axis=1), order.astype(np.int32)
+    if draw(st.booleans()):
+        score[:, -1], listed[:, -1] = -np.inf, -1
+    return Matches(rng.permutation(20)[:sources], listed, score, np.zeros(sources, dtype=bool))
+
+
+def sequential_greedy(matches):
+    pairs = [
+        (-matches.score[row, place], row, matches.target[row, place])
+        for row, place in zip(*np.nonzero(matches.target >= 0), strict=True)
+    ]
+    assigned, taken = np.full(len(matches), -1), set()
+    for _, row, target in sorted(pairs):
+        if assigned[row] < 0 and target not in taken:
+            assigned[row] = target
+            taken.add(target)
+    return assigned
+
+
+@given(tables())
+def test_greedy_is_the_sequential_loop(matches):
+    assert np.array_equal(one_to_one(matches), sequential_greedy(matches))
+
+
+@given(tables(distinct=False), st.sampled_from(["greedy", "hungarian"]))
+def test_no_target_twice_and_only_listed_ones(matches, method):
+    assigned = one_to_one(matches, method)
+    given_away = assigned[assigned >= 0]
+    assert len(set(given_away)) == len(given_away)
+    for row, target in enumerate(assigned):
+        assert target < 0 or target in matches.target[row]
+
+
+@given(tables(distinct=False))
+def test_hungarian_has_the_largest_sum_of_the_largest_matching(matches):
+    listed = matches.target >= 0
+    dense = np.full((len(matches), 8), -1e6)
+    rows, places = np.nonzero(listed)
+    dense[rows, matches.target[rows, places]] = matches.score[rows, places]
+    best = dense[linear_sum_assignment(dense, maximize=True)]
+    assigned = one_to_one(matches, "hungarian")
+    found = dense[np.arange(len(matches)), assigned][assigned >= 0]
+    assert len(found) == (best > -1e6).sum()
+    assert found.sum() == pytest.approx(best[best > -1e6].sum())
+
+
+def test_ties_are_drawn():
+    tied = Matches(np.array([0, 1]), np.array([[5], [5]]), np.ones((2, 1), np.float32), np.zeros(2, bool))
+    winners = {tuple(one_to_one(tied, seed=seed)) for seed in range(20)}
+    assert winners == {(5, -1), (-1, 5)}
+
+
+def test_nothing_and_nonsense():
+    empty = Matches(np.arange(2), np.full((2, 1), -1), np.full((2, 1), -np.inf), np.zeros(2, bool))
+    assert one_to_one(empty).tolist() == [-1, -1]
+    with pytest.raises(InputError, match="choose from greedy, hungarian"):
+        one_to_one(empty, "auction")
