@@ -42,7 +42,8 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses 2
+	# Two processes of one thread each: two of two threads would wait for each other.
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 clean:
 	rm -rf $(VENV) $(DEMO)

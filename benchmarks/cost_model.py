@@ -4,8 +4,8 @@
 
 PAIR is a folder of `divea synth` (100K entities will do). Subtasks of growing size are cut from it and
 embedded; peak memory and time are fitted by least squares to  fixed + a entities + b triples.  A trained
-model is timed over a few of its steps and counted for all of them. Each measurement is a process of its
-own.
+model is timed over two small numbers of steps, whose difference counts for all of them. Each measurement
+is a process of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 SIZES = (2_000, 5_000, 10_000, 15_000)
-SHORT = 5
+FEW, MORE = 5, 25
 
 
 def main() -> None:
@@ -50,30 +50,32 @@ def main() -> None:
 
 def measure(pair: Path, name: str, size: int, device: str) -> dict[str, float]:
     import torch
-    from divea.models import resolve_model
 
     from divea.division import DivEA
     from divea.graphs import load_task
+    from divea.models import resolve_model
 
     whole = load_task(pair / "task")
     parts = -(-2 * whole.source.num_entities // size)
     task = DivEA(parts, size, delta1=0.45, delta2=0.0).divide(whole).subtasks[0].local(whole)
     model = resolve_model(name)
     steps = getattr(model.options, "steps", None)
-    if steps is not None:
-        model = resolve_model(name, steps=SHORT)
-    before = 0 if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    began = time.perf_counter()
-    model.embed(task, device=device)
-    if device == "cuda":
-        torch.cuda.synchronize()
-    seconds = time.perf_counter() - began
-    if steps is not None:
+
+    def timed(**options: int) -> float:
+        chosen = resolve_model(name, **options)
         began = time.perf_counter()
-        model.embed(task, device=device)
+        chosen.embed(task, device=device)
         if device == "cuda":
             torch.cuda.synchronize()
-        seconds = (time.perf_counter() - began) * steps / SHORT
+        return time.perf_counter() - began
+
+    before = 0 if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if steps is None:
+        seconds = timed()
+    else:
+        timed(steps=FEW)  # the first call of a process also loads kernels
+        few, more = timed(steps=FEW), timed(steps=MORE)
+        seconds = few + (more - few) * (steps - FEW) / (MORE - FEW)
     if device == "cuda":
         peak = torch.cuda.max_memory_allocated()
     else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divea.division import Division
 from divea.graphs import Links
+
+if TYPE_CHECKING:
+    from divea.division import Division
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from divea.errors import InputError
-from divea.formats.stream import LONGEST_LINE, open_text
+from divea.formats.stream import LONGEST_LINE, open_table, open_text
 from divea.graphs.labels import LABEL
 
 _BLOCK = 2 << 20
@@ -60,7 +61,7 @@ def read_columns(
     types = {name: encoded if name in dictionary else LABEL for name in names}
     delimiter = delimiter_of(path)
     quote = '"' if delimiter == "," else False
-    with open_text(path) as stream:
+    with open_table(path) as stream:
         try:
             batches = pacsv.open_csv(
                 stream,
@@ -73,6 +74,8 @@ def read_columns(
             for batch in _ahead(batches):
                 if any(_has_empty(batch[name]) for name in required):
                     raise pa.ArrowInvalid("an empty column")
+                if any(_has_nul(column) for column in batch.columns):
+                    raise pa.ArrowInvalid("a NUL byte")
                 yield batch
         except pa.ArrowInvalid as error:
             raise _explained(path, names, required, header, error) from error
@@ -81,6 +84,12 @@ def read_columns(
 def _has_empty(column: pa.Array) -> bool:
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     return len(values) > 0 and pc.min(pc.binary_length(values)).as_py() == 0
+
+
+def _has_nul(column: pa.Array) -> bool:
+    values = column.dictionary if pa.types.is_dictionary(column.type) else column
+    text = values.buffers()[2]
+    return text is not None and text.size > 0 and np.frombuffer(text, dtype=np.uint8).min() == 0
 
 
 def _ahead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

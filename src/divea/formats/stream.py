@@ -37,6 +37,22 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def open_table(path: Path) -> Iterator[BinaryIO | pa.NativeFile]:
+    """As `open_text`, but a plain file is handed over as it is, for a parser that reads by itself.
+
+    What the checked text would notice, the caller must: NUL bytes and endless lines.
+    """
+    with open_text(path) as stream, reading(path):
+        with path.open("rb") as raw:
+            plain = _compression(raw) is None
+        if plain:
+            with pa.OSFile(str(path), "rb") as native:
+                yield native
+        else:
+            yield stream
+
+
+@contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turns what the system and the decoders say about a file into one clear line."""
     try:
@@ -62,10 +78,14 @@ def _raise_cause(error: BaseException) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def _decompressed(raw: BinaryIO) -> BinaryIO:
+def _compression(raw: BinaryIO) -> str | None:
     start = raw.read(6)
     raw.seek(0)
-    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _decompressed(raw: BinaryIO) -> BinaryIO:
+    kind = _compression(raw)
     if kind == "xz":
         return cast(BinaryIO, lzma.LZMAFile(raw))
     return raw if kind is None else pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), kind)

@@ -9,35 +9,9 @@ import pyarrow.compute as pc
 
 from divea.graphs.attributes import Attributes
 from divea.graphs.knowledge_graph import KnowledgeGraph, Triples
-from divea.graphs.labels import LABEL, Ids, LabelInterner, hash_labels
+from divea.graphs.labels import LABEL, Ids, LabelInterner
 
 _LARGEST_KEY = 1 << 63
-
-
-class _Vocabulary:
-    """Codes for the few labels of relations and attribute predicates, in order of arrival."""
-
-    def __init__(self) -> None:
-        self._code: dict[str, int] = {}
-
-    def encode(self, column: pa.Array) -> Ids:
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        rows = column.indices.to_numpy(zero_copy_only=False)
-        # A dictionary may hold labels that no row uses.
-        used = np.flatnonzero(np.bincount(rows, minlength=len(column.dictionary)))
-        codes = np.zeros(len(column.dictionary), dtype=np.int32)
-        labels = column.dictionary.take(pa.array(used)).to_pylist()
-        codes[used] = [self._code.setdefault(label, len(self._code)) for label in labels]
-        return codes[rows]
-
-    def finish(self) -> tuple[pa.Array, Ids]:
-        """The labels in hash order, and the final id of each code."""
-        labels = pa.array(list(self._code), type=LABEL)
-        order = np.argsort(hash_labels(labels))
-        final = np.empty(len(order), dtype=np.int32)
-        final[order] = np.arange(len(order), dtype=np.int32)
-        return labels.take(pa.array(order)), final
 
 
 class GraphBuilder:
@@ -52,8 +26,8 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._entities = LabelInterner()
-        self._relations = _Vocabulary()
-        self._predicates = _Vocabulary()
+        self._relations = LabelInterner()
+        self._predicates = LabelInterner()
         self._heads: list[Ids] = []
         self._tails: list[Ids] = []
         self._relation_codes: list[Ids] = []
@@ -67,7 +41,7 @@ class GraphBuilder:
         if len(heads):
             self._heads.append(self._add_runs(heads))
             self._tails.append(self._entities.add(tails))
-            self._relation_codes.append(self._relations.encode(relations))
+            self._relation_codes.append(self._relations.add(as_dictionary(relations)))
 
     def _add_runs(self, labels: pa.Array) -> Ids:
         """As `LabelInterner.add`, for a column whose equal values mostly stand together.
@@ -86,7 +60,7 @@ class GraphBuilder:
         """Statements whose object is a literal; see `Attributes` for the kinds."""
         if len(subjects):
             self._subjects.append(self._add_runs(subjects))
-            self._predicate_codes.append(self._predicates.encode(predicates))
+            self._predicate_codes.append(self._predicates.add(as_dictionary(predicates)))
             self._values.append(values.cast(LABEL))
             self._kinds.append(kinds.cast(LABEL))
 
@@ -97,6 +71,8 @@ class GraphBuilder:
 
     def build(self) -> KnowledgeGraph:
         """The graph; the builder is spent afterwards."""
+        # What parsing used and freed is still held by Arrow; sorting needs the room.
+        pa.default_memory_pool().release_unused()
         entities, entity_id = self._entities.finish()
         relations, relation_id = self._relations.finish()
         stated = sum(map(len, self._heads))
@@ -153,6 +129,11 @@ class GraphBuilder:
             as_one_array(table["value"]),
             as_one_array(table["kind"]),
         )
+
+
+def as_dictionary(column: pa.Array) -> pa.Array:
+    """A column of few distinct labels as a dictionary, so that only those are looked up."""
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def as_one_array(column: pa.ChunkedArray) -> pa.Array:

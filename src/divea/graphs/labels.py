@@ -47,8 +47,6 @@ def hash_labels(labels: pa.Array) -> Hashes:
     Reads the Arrow buffers eight bytes at a time, so the cost is a few array passes per word
     and not a Python call per label. Two million entities collide with a chance of about 1e-7.
     """
-    if pa.types.is_dictionary(labels.type):
-        return hash_labels(labels.dictionary)[labels.indices.to_numpy(zero_copy_only=False)]
     labels = labels.cast(LABEL)
     _, offset_buffer, data = labels.buffers()
     count = len(labels)
@@ -149,6 +147,8 @@ class LabelInterner:
 
     def add(self, labels: pa.Array) -> Ids:
         """A code for each label; `finish` tells the id of each code."""
+        if pa.types.is_dictionary(labels.type):
+            return self._add_dictionary(labels)
         hashes = hash_labels(labels)
         codes = self._table[self._place(hashes, 0)]
         missed = np.flatnonzero(self._differs(codes, hashes))
@@ -159,6 +159,14 @@ class LabelInterner:
             codes[missed] = self._add_codes(hashes[missed])
             self._labels.append(labels.take(pa.array(missed)).cast(LABEL))
         return codes
+
+    def _add_dictionary(self, labels: pa.Array) -> Ids:
+        rows = labels.indices.to_numpy(zero_copy_only=False)
+        # A dictionary may hold labels that no row uses.
+        used = np.flatnonzero(np.bincount(rows, minlength=len(labels.dictionary)))
+        codes = np.zeros(len(labels.dictionary), dtype=np.int32)
+        codes[used] = self.add(labels.dictionary.take(pa.array(used)).cast(LABEL))
+        return codes[rows]
 
     def finish(self) -> tuple[pa.Array, Ids]:
         """The distinct labels in id order, and the id of each code; the interner is spent."""
