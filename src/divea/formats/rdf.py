@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from divea.graphs.labels import LABEL, as_labels
 
 SYNTAX = {"ntriples": RdfFormat.N_TRIPLES, "turtle": RdfFormat.TURTLE, "rdfxml": RdfFormat.RDF_XML}
 
-_BATCH = 1 << 16
+_BATCH = 1 << 15
 _DOT = pa.scalar(".", LABEL)
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 
@@ -43,27 +44,28 @@ def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
     links: tuple[list[str], list[str], list[str]] = ([], [], [])
     literals: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
     add_head, add_relation, add_tail = (column.append for column in links)
-    for statement in parse_file(path, syntax):
-        subject, object_ = statement.subject, statement.object
-        # Millions of statements join two IRIs: this branch does as little as it can.
-        if type(object_) is NamedNode and type(subject) is NamedNode:
-            add_head(subject.value)
-            add_relation(statement.predicate.value)
-            add_tail(object_.value)
-        elif type(object_) is Literal:
-            if len(object_.value) > LONGEST_LINE:
-                raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
-            row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
-            for column, value in zip(literals, row, strict=True):
-                column.append(value)
-        else:
-            add_head(_label(subject, path))
-            add_relation(statement.predicate.value)
-            add_tail(_label(object_, path))
-        if len(links[0]) >= _BATCH or len(literals[0]) >= _BATCH:
-            _flush(builder, links, literals)
-    _flush(builder, links, literals)
-    return builder.build()
+    statements = parse_file(path, syntax)
+    while True:
+        for statement in islice(statements, _BATCH):
+            subject, object_ = statement.subject, statement.object
+            # Millions of statements join two IRIs: this branch does as little as it can.
+            if type(object_) is NamedNode and type(subject) is NamedNode:
+                add_head(subject.value)
+                add_relation(statement.predicate.value)
+                add_tail(object_.value)
+            elif type(object_) is Literal:
+                if len(object_.value) > LONGEST_LINE:
+                    raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
+                row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
+                for column, value in zip(literals, row, strict=True):
+                    column.append(value)
+            else:
+                add_head(_label(subject, path))
+                add_relation(statement.predicate.value)
+                add_tail(_label(object_, path))
+        if not links[0] and not literals[0]:
+            return builder.build()
+        _flush(builder, links, literals)
 
 
 def _label(term: object, path: Path) -> str:
