@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo-output
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test clean
@@ -14,11 +15,11 @@ help:
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(INSTALL) .
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(INSTALL) ".[test]"
 	touch $@
 
 demo: $(VENV)/installed
@@ -27,16 +28,7 @@ demo: $(VENV)/installed
 	$(BIN)/divea info $(DEMO)/task
 	$(BIN)/divea divide $(DEMO)/task -n 5 -s 6000 -o $(DEMO)/division
 	$(BIN)/divea evaluate-division $(DEMO)/division --task $(DEMO)/task --gold $(DEMO)/gold.tsv
-	@echo "graphs and gold: $(DEMO)/task, $(DEMO)/gold.tsv; subtasks for any aligner: $(DEMO)/division"
-
-test: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
-	touch $@
-
-demo: $(VENV)/installed
-	rm -rf $(DEMO)
-	$(BIN)/divea synth $(DEMO) --entities 15000 --seed 1
-	$(BIN)/divea info $(DEMO)/task
+	@echo "graphs: $(DEMO)/task   gold: $(DEMO)/gold.tsv   subtasks for any aligner: $(DEMO)/division"
 
 test: $(VENV)/installed-test
 	$(BIN)/ruff check .
