@@ -111,6 +111,7 @@ BAD = [
     ("nothing named", {}, ["info"], "name a task folder, or two graphs"),
     ("three paths", {}, ["convert", "a.tsv", "b.tsv", "c.tsv"], "expected one input and one output"),
     ("seeds for a single file", {}, ["convert", "a.tsv", "out.nt", "--seeds", "seeds.tsv"], "--source, --target and --seeds make a task"),
+    ("more subtasks than entities", {}, ["divide", "jape", "-n", "9", "-s", "4", "-o", "out"], "9 subtasks for 1 entities that are to be matched"),
     ("too few entities", {}, ["synth", "out", "--entities", "3"], "--entities must be at least 10"),
     ("a share of 2", {}, ["synth", "out", "--matched", "2"], "--matched must lie between 0 and 1"),
 ]  # fmt: skip

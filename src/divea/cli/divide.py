@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
+from divea.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +61,8 @@ def divide(
             more["partitioner"] = partitioner
     strategy = division_strategy(division, parts, size, seed=seed, **more)
     opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    if parts > (most := len(opened.unmatched_source)):
+        raise InputError(f"{parts} subtasks for {most} entities that are to be matched: N is too large")
     with working("dividing"):
         done = strategy.divide(opened)
         table = summarise(done, opened)
