@@ -132,7 +132,7 @@ def test_what_a_model_learned_is_added():
     plain = next(discover(*args, taken=task.seeds.target))
     worst = next(discover(*args[:3], np.array([150]), taken=task.seeds.target))[60:100]
     weights = similarity_weights(
-        csr_array((1, task.target.num_entities)), 0, worst, np.linspace(1, 5, len(worst)), alpha=0.0
+        csr_array((1, task.target.num_entities)), [worst], [np.linspace(1, 5, len(worst))], alpha=0.0
     )
     helped = next(discover(*args, taken=task.seeds.target, similarity=weights, beta=10.0))
     assert not np.isin(worst[-5:], plain).any()
@@ -140,8 +140,11 @@ def test_what_a_model_learned_is_added():
 
 
 def test_similarity_weights_keep_the_latest():
-    first = similarity_weights(csr_array((2, 4)), 1, np.array([0, 1]), np.array([2.0, 4.0]))
-    second = similarity_weights(first, 1, np.array([1, 2]), np.array([1.0, 1.0]))
+    nothing = np.zeros(0, np.int32), np.zeros(0)
+    chosen, sums = [nothing[0], np.array([0, 1])], [nothing[1], np.array([2.0, 4.0])]
+    first = similarity_weights(csr_array((2, 4)), chosen, sums)
+    chosen, sums = [nothing[0], np.array([2, 1])], [nothing[1], np.array([1.0, 1.0])]
+    second = similarity_weights(first, chosen, sums)
     np.testing.assert_allclose(second.toarray(), [[0, 0, 0, 0], [-0.9, -0.9, -0.9, 0]])
 
 

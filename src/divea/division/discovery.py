@@ -8,7 +8,7 @@ is added on top (Eqs. 3-5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -169,20 +169,27 @@ def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:
 
 
 def similarity_weights(
-    previous: csr_array, part: int, candidates: Ids, top_sums: np.ndarray, alpha: float = 0.9
+    previous: csr_array, candidates: Sequence[Ids], top_sums: Sequence[np.ndarray], alpha: float = 0.9
 ) -> csr_array:
-    """Eq. 4: a part's candidates weighted by what a model found, over the weights of before.
+    """Eq. 4: every part's candidates weighted by what a model found, over the weights of before.
 
-    `top_sums[i]` is the sum of the K highest similarities of candidate i to the part's unmatched
-    entities (Eq. 3). Entities never selected keep 0, the others their latest weight.
+    `top_sums[part][i]` is the sum of the K highest similarities of the part's candidate i to its
+    unmatched entities (Eq. 3). Entities never selected have no weight, which counts as 0; those that
+    are no candidates any more keep their latest.
 
-    >>> weights = similarity_weights(csr_array((1, 3)), 0, np.array([0, 2]), np.array([5.0, 1.0]))
+    >>> weights = similarity_weights(csr_array((1, 3)), [np.array([0, 2])], [np.array([5.0, 1.0])])
     >>> weights.toarray().round(2).tolist()
     [[0.1, 0.0, -0.9]]
     """
-    row = previous[[part]].toarray().ravel()
-    low, high = (float(top_sums.min()), float(top_sums.max())) if len(top_sums) else (0.0, 0.0)
-    row[candidates] = (top_sums - low) / (high - low) - alpha if high > low else -alpha
-    changed = previous.tolil()
-    changed[part, :] = row
-    return changed.tocsr()
+    columns, values = [], []
+    for part, (chosen, sums) in enumerate(zip(candidates, top_sums, strict=True)):
+        low, high = (float(sums.min()), float(sums.max())) if len(sums) else (0.0, 0.0)
+        fresh = (sums - low) / (high - low) - alpha if high > low else np.full(len(sums), -alpha)
+        row = slice(previous.indptr[part], previous.indptr[part + 1])
+        kept = ~np.isin(previous.indices[row], chosen)
+        columns.append(np.concatenate([previous.indices[row][kept], chosen]))
+        values.append(np.concatenate([previous.data[row][kept], fresh]).astype(np.float32))
+    starts = np.cumsum([0, *(len(row) for row in columns)])
+    weights = csr_array((np.concatenate(values), np.concatenate(columns), starts), shape=previous.shape)
+    weights.sort_indices()
+    return weights

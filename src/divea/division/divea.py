@@ -44,21 +44,26 @@ class DivEA:
             raise InputError(f"a subtask holds at least one entity of each graph, so S >= 2, not {self.size}")
 
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
-        """The subtasks; after the first iteration only the target sides are built anew."""
+        """The subtasks; after the first iteration only the target sides are built anew.
+
+        Where the task has more seeds than before, the source contexts are as well, in the same groups.
+        """
         watch = _Watch()
         if feedback is None:
             groups, shares, notes = self._plan(task, watch)
-            unmatched = members_of(groups, task.unmatched_source)
-            with watch.step("source contexts"):
-                contexts = self._source_contexts(task, unmatched, shares)
         else:
             groups, notes = feedback.previous.groups, feedback.previous.notes
             shares = feedback.previous.shares or Shares()
+        if feedback is not None and feedback.previous.matches_the_same(task):
             unmatched = [subtask.unmatched for subtask in feedback.previous.subtasks]
             contexts = [
                 np.setdiff1d(subtask.source_entities, subtask.unmatched)
                 for subtask in feedback.previous.subtasks
             ]
+        else:
+            unmatched = members_of(groups, task.unmatched_source)
+            with watch.step("source contexts"):
+                contexts = self._source_contexts(task, unmatched, shares)
         subtasks = self._target_sides(task, groups, unmatched, contexts, shares, feedback, watch)
         return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
 

@@ -30,6 +30,8 @@ class SBP:
 
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
         """The subtasks, with pseudo-seeds as anchors too where it is iterative."""
+        if feedback is not None and not self.iterative and feedback.previous.matches_the_same(task):
+            return feedback.previous
         links = task.seeds
         if self.iterative and feedback is not None:
             more = feedback.pseudo_seeds

@@ -128,6 +128,11 @@ class Division:
     def __len__(self) -> int:
         return len(self.subtasks)
 
+    def matches_the_same(self, task: AlignmentTask) -> bool:
+        """Whether the task's unmatched entities are those of the subtasks: no seed came or went."""
+        own = [subtask.unmatched for subtask in self.subtasks]
+        return np.array_equal(np.sort(np.concatenate([*own, np.zeros(0, np.int32)])), task.unmatched_source)
+
 
 @dataclass(frozen=True)
 class Feedback:

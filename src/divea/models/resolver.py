@@ -35,9 +35,15 @@ def model_names() -> list[str]:
 def resolve_model(name: str, **options: object) -> Model:
     """The model of that name, with these of its options changed from their defaults.
 
+    Names joined by `+` make an ensemble; its options are those of each model under the model's name.
+
     >>> resolve_model("rrea", steps=250).options.steps
     250
+    >>> [model.options.steps for model in resolve_model("rrea+dual-amn", rrea={"steps": 20}).models]
+    [20, 60]
     """
+    if "+" in name:
+        return _ensemble(name.split("+"), options)
     model = _load(name)
     if model.options_type is None:
         if options:
@@ -48,6 +54,20 @@ def resolve_model(name: str, **options: object) -> Model:
     if unknown:
         raise InputError(f"model {name!r} has no option {unknown[0]!r}; it has {', '.join(known)}")
     return model(model.options_type(**options))  # type: ignore[call-arg]
+
+
+def _ensemble(names: list[str], options: dict[str, object]) -> Model:
+    from divea.models.ensemble import Ensemble
+
+    unknown = sorted(set(options) - set(names))
+    if unknown:
+        raise InputError(
+            f"options of an ensemble are named after its models, and {unknown[0]!r} is none of them"
+        )
+    for name, own in options.items():
+        if not isinstance(own, dict):
+            raise InputError(f"the options of {name!r} must be a dictionary, not {own!r}")
+    return Ensemble([resolve_model(name, **options.get(name, {})) for name in names])  # type: ignore[arg-type]
 
 
 def _load(name: str) -> type[Model]:

@@ -1,0 +1,118 @@
+"""Every setting of an alignment in one object that saves to JSON, so that a run can be made again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from divea.errors import InputError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result of an alignment, beside the task itself.
+
+    >>> Settings(model="rrea").model
+    'rrea'
+    """
+
+    subtasks: int = 1
+    """N. With 1 the whole graph is one subtask, unless `division` says otherwise."""
+    size: int | None = None
+    """S, the most entities of a subtask, both graphs together; (source + target) / N if left out."""
+    division: str = "divea"
+    division_options: dict[str, Any] = field(default_factory=dict)
+    """Settings of `divea.division.DivEA`: delta1, delta2, partitioner, locality, beta."""
+    model: str = "label-propagation"
+    model_options: dict[str, Any] = field(default_factory=dict)
+    last_model: str | None = None
+    """Another model for the end of the run, trained on the pseudo-seeds of the first one."""
+    last_model_options: dict[str, Any] = field(default_factory=dict)
+    matching: str = "sinkhorn"
+    iterations: int = 2
+    supervised: bool = False
+    """Whether models see the given seeds only. Pseudo-seeds then guide the division alone."""
+    threshold: float = 0.5
+    """Score above which a mutual match becomes a pseudo-seed. It fits Sinkhorn's scores, which are
+    weights between 0 and 1; give -inf for cosine and CSLS, as the paper's rule is mutuality alone."""
+    held_back: float = 0.1
+    """Share of the seeds that all iterations but the last hide, to calibrate confidence on; 0 for none."""
+    one_to_one: bool = True
+    """Whether a target that two sources claim goes to the surer one only."""
+    alpha: float = 0.9
+    nearest: int = 10
+    """alpha and K of the similarity weight (Eqs. 3-5); 0 nearest for no similarity weight."""
+    top: int = 50
+    """Length of the ranked lists."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("subtasks", 1), ("iterations", 1), ("top", 1), ("nearest", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not 0 <= self.held_back < 1:
+            raise InputError(f"held_back is a share from 0 to below 1, not {self.held_back}")
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether seeds are held back: it takes an iteration without them and one with them."""
+        return self.held_back > 0 and self.iterations > 1
+
+    def model_at(self, iteration: int) -> tuple[str, dict[str, Any]]:
+        """Name and options of an iteration's model.
+
+        The last model runs in the last iteration, and where confidence is calibrated in the one before
+        it too: scores of one model say nothing about the scores of another.
+        """
+        first_of_last = self.iterations - (2 if self.calibrates else 1)
+        if self.last_model is not None and iteration >= max(first_of_last, 1):
+            return self.last_model, self.last_model_options
+        return self.model, self.model_options
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON; `Settings.load` reads it."""
+        Path(path).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path, **changes: Any) -> Settings:
+        """Read from JSON, with these changes."""
+        try:
+            found = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot be read as JSON: {error}", path=path) from error
+        if not isinstance(found, dict):
+            raise InputError("holds no settings: expected a JSON object", path=path)
+        return cls.of({**found, **changes}, path)
+
+    @classmethod
+    def of(cls, values: dict[str, Any], path: object = None) -> Settings:
+        """From a dictionary, with an error that names what is unknown or of the wrong kind."""
+        known = {item.name: item for item in fields(cls)}
+        for name, value in values.items():
+            if name not in known:
+                raise InputError(
+                    f"unknown setting {name!r}; there are {', '.join(known)}",
+                    path=None if path is None else str(path),
+                )
+            _check_kind(name, value, str(known[name].type), path)
+        return cls(**values)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    "dict[str, Any]": (dict,),
+    "None": (type(None),),
+}
+
+
+def _check_kind(name: str, value: object, annotation: str, path: object) -> None:
+    allowed = tuple(kind for part in annotation.split(" | ") for kind in _KINDS[part])
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        raise InputError(
+            f"the setting {name!r} is {annotation}, not {value!r}", path=None if path is None else str(path)
+        )
