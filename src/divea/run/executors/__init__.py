@@ -1,0 +1,1 @@
+"""Executors: who does the jobs of a run, from this very process to a cluster."""
