@@ -41,6 +41,8 @@ class Settings:
     """Share of the seeds that all iterations but the last hide, to calibrate confidence on; 0 for none."""
     one_to_one: bool = True
     """Whether a target that two sources claim goes to the surer one only."""
+    min_confidence: float = 0.5
+    """Confidence below which a pair is left out of the mappings; it needs `held_back` seeds."""
     alpha: float = 0.9
     nearest: int = 10
     """alpha and K of the similarity weight (Eqs. 3-5); 0 nearest for no similarity weight."""
@@ -52,6 +54,8 @@ class Settings:
         for name, least in (("subtasks", 1), ("iterations", 1), ("top", 1), ("nearest", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not 0 <= self.min_confidence <= 1:
+            raise InputError(f"min_confidence is a probability from 0 to 1, not {self.min_confidence}")
         if not 0 <= self.held_back < 1:
             raise InputError(f"held_back is a share from 0 to below 1, not {self.held_back}")
 
