@@ -17,6 +17,7 @@ from divea.formats import mapping_table, read_task, write_mappings
 from divea.formats.sniff import suffix_of
 from divea.formats.task_folders import folder_around
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.builder import as_one_array
 from divea.run.align import align_in
 from divea.run.executors.resolver import make_executor
 from divea.run.finished import Lists, open_finished, read_lists
@@ -72,7 +73,8 @@ class Alignment:
         """Write the mappings as the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or .rdf."""
         table = self.mappings
         if suffix_of(Path(path)) in (".nt", ".rdf") or ".sssom." in Path(path).name.lower():
-            table = mapping_table(table["source"], table["target"], table["score"], table["confidence"])
+            score, confidence = (as_one_array(table[name].cast(pa.float64())) for name in ("score", "confidence"))
+            table = mapping_table(table["source"], table["target"], score, confidence)
         write_mappings(table, path)
 
     @property
