@@ -22,6 +22,9 @@ from divea.graphs import AlignmentTask, Links
 from divea.models import resolve_model
 from divea.models.interface import Model
 
+UNLIMITED = 4 << 30
+"""Bytes that batches and blocks are sized for where there is no limit; more gains little."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -39,8 +42,9 @@ class Job:
     seed: int
     """Of the run; `seed_of` makes each subtask's own of it."""
     device: str
-    memory: int
-    """Bytes that solving may take on the device. It sizes batches and blocks, so it belongs to the job."""
+    memory: int | None
+    """Bytes that solving may take on the device, None for no limit. They size batches and blocks, and may
+    decide how a subtask is matched, so they belong to the job."""
     threads: int
     """Of torch on a CPU. Sums in another order differ in the last bits, so it belongs to the job too."""
 
@@ -68,7 +72,7 @@ class Failed:
     log: str
 
 
-def jobs_of(work: Work, settings: Settings, *, device: str, memory: int, threads: int) -> list[Job]:
+def jobs_of(work: Work, settings: Settings, *, device: str, memory: int | None, threads: int) -> list[Job]:
     """The jobs of an iteration, which together hold its subtasks in order.
 
     A CPU gets one subtask a job. A GPU is filled: consecutive subtasks share a job while the model says
@@ -79,7 +83,7 @@ def jobs_of(work: Work, settings: Settings, *, device: str, memory: int, threads
     model = resolve_model(name, **options)
     groups = [[subtask] for subtask in work.subtasks]
     if device != "cpu":
-        groups = _filled(model, work, memory)
+        groups = _filled(model, work, memory or UNLIMITED)
     return [
         Job(
             iteration=work.iteration,
@@ -137,7 +141,7 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
                 top=job.top,
                 nearest=job.nearest,
                 device=job.device,
-                memory=job.memory,
+                memory=job.memory or UNLIMITED,
             )
         )
 

@@ -6,16 +6,20 @@ import time
 import traceback
 
 from divea.graphs import AlignmentTask
-from divea.run.jobs import Done, Failed, Job, solve_job
+from divea.run.jobs import Done, Failed, Job
 from divea.run.peaks import peak_gpu_memory, peak_memory
+from divea.run.shrinking import solve_within
+
+TRIES = 3
+"""How often a job may fail before it is set aside."""
 
 
-def attempt(task: AlignmentTask, position: int, job: Job) -> Done | Failed:
-    """The result of a job; a job is a pure function, so what raises here would raise again."""
+def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
+    """One try at a job."""
     notes: list[str] = []
     start = time.perf_counter()
     try:
-        solved = solve_job(task, job, notes.append)
+        solved = solve_within(task, job, notes.append, in_pieces=in_pieces)
     except Exception:
         return Failed(position, "\n".join([*notes, traceback.format_exc()]))
     seconds = time.perf_counter() - start

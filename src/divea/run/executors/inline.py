@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from divea.graphs.storage import load_task
-from divea.run.executors.attempt import attempt
+from divea.run.executors.attempt import TRIES, attempt
 from divea.run.jobs import Done, Failed, Job
 
 
@@ -16,7 +16,14 @@ class Inline:
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         task = load_task(task_folder)
         for position, job in enumerate(jobs):
-            yield attempt(task, position, job)
+            for _ in range(TRIES):
+                result = attempt(task, position, job)
+                if isinstance(result, Done):
+                    break
+            yield result
 
     def close(self) -> None:
         pass
+
+    def __repr__(self) -> str:
+        return "Inline()"

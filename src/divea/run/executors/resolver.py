@@ -1,30 +1,39 @@
-"""Executors by name."""
+"""Executors by name, for the command line, the API and docs alike."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
 from divea.errors import InputError
-from divea.graphs.storage import load_task
 from divea.run.executors.interface import Executor
-from divea.run.jobs import Done, Failed, Job, solve_job
+
+NAMES = ("inline", "local", "ray")
 
 
-class _Here:
-    def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
-        task = load_task(task_folder)
-        for position, job in enumerate(jobs):
-            start = time.perf_counter()
-            yield Done(position, solve_job(task, job), seconds=time.perf_counter() - start)
+def make_executor(
+    name: str,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    memory: int | None = None,
+    gpu_share: float = 1.0,
+    timeout: float | None = None,
+) -> Executor:
+    """The executor of that name; each takes of the settings what concerns it.
 
-    def close(self) -> None:
-        pass
+    >>> make_executor("inline")
+    Inline()
+    """
+    if name not in NAMES:
+        raise InputError(f"unknown executor {name!r}; choose from {', '.join(NAMES)}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, not {workers}")
+    if name == "local":
+        from divea.run.executors.local import Local
 
+        return Local(workers, memory=memory, timeout=timeout)
+    if name == "ray":
+        from divea.run.executors.ray import Ray
 
-def make_executor(name: str, *, workers: int | None = None) -> Executor:
-    """The executor of that name."""
-    if name != "inline":
-        raise InputError(f"unknown executor {name!r}; choose from inline")
-    return _Here()
+        return Ray(address, workers=workers, gpu_share=gpu_share, timeout=timeout)
+    from divea.run.executors.inline import Inline
+
+    return Inline()
