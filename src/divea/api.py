@@ -19,9 +19,9 @@ from divea.formats.task_folders import folder_around
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.builder import as_one_array
 from divea.run.align import align_in
-from divea.run.executors.resolver import make_executor
 from divea.run.finished import Lists, open_finished, read_lists
 from divea.run.prepare import Limits
+from divea.run.staff import Staff
 
 
 class Alignment:
@@ -73,7 +73,9 @@ class Alignment:
         """Write the mappings as the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or .rdf."""
         table = self.mappings
         if suffix_of(Path(path)) in (".nt", ".rdf") or ".sssom." in Path(path).name.lower():
-            score, confidence = (as_one_array(table[name].cast(pa.float64())) for name in ("score", "confidence"))
+            score, confidence = (
+                as_one_array(table[name].cast(pa.float64())) for name in ("score", "confidence")
+            )
             table = mapping_table(table["source"], table["target"], score, confidence)
         write_mappings(table, path)
 
@@ -97,6 +99,7 @@ def align(
     out: str | Path | None = None,
     executor: str = "inline",
     workers: int | None = None,
+    address: str | None = None,
     device: str = "auto",
     memory: int | str | None = None,
     gpu_memory: int | str | None = None,
@@ -112,7 +115,7 @@ def align(
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
     limits = Limits(device, _bytes(memory), _bytes(gpu_memory))
-    unsolved = align_in(run, opened, settings, limits, make_executor(executor, workers=workers), None, folder)
+    unsolved = align_in(run, opened, settings, limits, Staff(executor, workers, address), None, folder)
     if unsolved:
         raise RuntimeError(f"{len(unsolved)} subtasks could not be solved; the first:\n{unsolved[0].log}")
     alignment = Alignment(run)

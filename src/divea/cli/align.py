@@ -51,9 +51,13 @@ def align(
         typer.Option(help="Host memory to keep within, as 4GiB; half of the machine's if left out."),
     ] = None,
     gpu_memory: Annotated[str | None, typer.Option(help="GPU memory to keep within, as 2GiB.")] = None,
-    executor: Annotated[str, typer.Option(help="Who solves the subtasks: inline.")] = "inline",
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that solve subtasks at the same time.")
+    executor: Annotated[
+        str, typer.Option(help="Who solves the subtasks: inline, local or ray; auto uses all cores.")
+    ] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Processes that solve subtasks side by side.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray cluster, as auto or host:port.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a subtask counts as failed.")
     ] = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
     profile: Annotated[
@@ -85,8 +89,8 @@ def align(
     from divea.cli.progress import Progress
     from divea.division.plan import parse_memory
     from divea.run.align import align_in
-    from divea.run.executors.resolver import make_executor
     from divea.run.prepare import Limits
+    from divea.run.staff import Staff
 
     if out is None:
         raise InputError("name a run directory with --out")
@@ -106,14 +110,14 @@ def align(
         min_confidence=min_confidence,
         seed=seed,
     )
-    solver = make_executor(executor, workers=workers)
+    staff = Staff(executor, workers, address, timeout)
     opened = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
         opened = open_task(task, source, target, seeds, skip_unknown_seeds)
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
-            unsolved = align_in(out, opened, given, limits, solver, progress, folder)
+            unsolved = align_in(out, opened, given, limits, staff, progress, folder)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; `divea align --out {out}` goes on from here", err=True)
         raise typer.Exit(130) from None

@@ -26,10 +26,11 @@ from divea.run.directory import (
     open_run,
     stored_manifest,
 )
-from divea.run.executors.interface import Executor
+from divea.run.executors import Executor
 from divea.run.jobs import Failed, Job, jobs_of
 from divea.run.log import Log, Tell
 from divea.run.prepare import Limits, prepare
+from divea.run.staff import Staff
 from divea.run.tables import mappings_table, write_mappings_parquet, write_mappings_tsv, write_ranked
 
 
@@ -47,7 +48,7 @@ def align_in(
     task: AlignmentTask | None,
     given: dict[str, Any],
     limits: Limits,
-    executor: Executor,
+    staff: Staff,
     listener: Tell | None = None,
     folder: str | None = None,
 ) -> list[Unsolved]:
@@ -68,7 +69,7 @@ def align_in(
         for note in notes:
             tell("note", text=note)
         tell("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
-        return align_run(run, executor, tell)
+        return align_run(run, staff.executor(run.manifest, run.task, limits.memory), tell)
 
 
 def align_run(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:

@@ -15,6 +15,16 @@ from divea.run.checksums import text_checksum
 
 NAME = "manifest.json"
 FORMAT = {"format": "divea run", "version": 1}
+_KINDS: dict[str, Any] = {
+    "settings": dict,
+    "device": str,
+    "threads": int,
+    "memory": int | None,
+    "task": dict,
+    "versions": dict,
+    "folder": str | None,
+    "stages": list,
+}
 
 
 @dataclass(frozen=True)
@@ -25,8 +35,8 @@ class Manifest:
     device: str
     threads: int
     """Of torch in a job: sums in another order differ in their last bits."""
-    memory: int
-    """Bytes that a job may take; it decides which subtasks are embedded together on a GPU."""
+    memory: int | None
+    """Bytes that a job may take, None for no limit; it decides how a job is cut into batches and blocks."""
     task: dict[str, str]
     """Checksums of the parts of the task."""
     versions: dict[str, str]
@@ -50,12 +60,9 @@ class Manifest:
             raise InputError(f"no run of divea align ({error})", path=run) from error
         if not isinstance(found, dict) or {key: found.pop(key, None) for key in FORMAT} != FORMAT:
             raise InputError(f"another format; this release reads {FORMAT}", path=path)
-        kinds = {"device": str, "threads": int, "memory": int, "task": dict, "versions": dict, "stages": list}
-        for name, kind in kinds.items():
+        for name, kind in _KINDS.items():
             if not isinstance(found.get(name), kind):
                 raise InputError(f"is damaged ({name})", path=path)
-        if not isinstance(found.get("settings"), dict) or not isinstance(found.get("folder"), str | None):
-            raise InputError("is damaged (settings)", path=path)
         try:
             return cls(**{**found, "settings": Settings.of(found["settings"], path)})
         except TypeError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from divea.alignment.loop import strategy_of
 from divea.alignment.settings import Settings
-from divea.division.plan import COSTS, make_plan, parts_for
+from divea.division.plan import COSTS, Plan, make_plan, parts_for
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.matching import METHODS
@@ -16,6 +16,9 @@ from divea.run.checksums import task_checksums
 from divea.run.machine import SHARE, cores, gpu_memory, resolve_device, total_memory
 from divea.run.manifest import Manifest, versions
 
+PROCESS = 400 << 20
+"""Bytes that a process takes before it has solved anything: Python, torch, and the graphs that it touches."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -23,9 +26,9 @@ class Limits:
 
     device: str = "auto"
     memory: int | None = None
-    """Bytes of host memory; half of the machine's if left out."""
+    """Bytes of host memory, of all processes together."""
     gpu_memory: int | None = None
-    """Bytes of GPU memory; most of the GPU's if left out."""
+    """Bytes of a GPU's memory."""
 
 
 def prepare(
@@ -42,36 +45,41 @@ def prepare(
     where it is done.
     """
     notes: list[str] = []
-    device = resolve_device(limits.device)
-    if stored is not None and limits.device == "auto":
-        device = resolve_device(stored.device)
-    memory = _memory(device, limits)
-    if stored is not None and limits.memory is limits.gpu_memory is None:
-        memory = stored.memory
     settings = Settings.of(given)
     _check_names(settings, task)
+    device = resolve_device(limits.device if stored is None or limits.device != "auto" else stored.device)
     if "subtasks" not in given and settings.division != "whole":
-        if stored is not None and stored.settings.size == given.get("size", stored.settings.size):
+        if stored is not None and given.get("size") in (None, stored.settings.size):
             settings = replace(settings, subtasks=stored.settings.subtasks, size=stored.settings.size)
         else:
-            settings = _sized(task, settings, device, memory, notes)
+            settings = _sized(task, settings, device, limits, notes)
     if settings.subtasks > (most := len(task.unmatched_source)):
         raise InputError(
             f"{settings.subtasks} subtasks for {most} entities that are to be matched: N is too large"
         )
     strategy_of(task, settings)
+    memory = limits.gpu_memory if device == "cuda" else _job_memory(limits.memory, settings.subtasks)
     # One thread a job leaves the other cores to other jobs; a single job may have them all.
     threads = 1 if settings.subtasks > 1 else cores()
     if stored is not None:
         threads = stored.threads
+        memory = stored.memory if limits.memory is limits.gpu_memory is None else memory
     manifest = Manifest(settings, device, threads, memory, task_checksums(task), versions(), folder)
     return manifest, notes
 
 
-def _memory(device: str, limits: Limits) -> int:
-    if device == "cuda":
-        return limits.gpu_memory or int(0.8 * gpu_memory())
-    return limits.memory or int(SHARE * total_memory())
+def _job_memory(memory: int | None, subtasks: int) -> int | None:
+    """What is left to a job if as many are done at once as there are cores."""
+    if memory is None:
+        return None
+    at_once = min(cores(), subtasks)
+    # One job is done in this process, several in processes of their own.
+    processes = at_once + 1 if at_once > 1 else 1
+    left = (memory - processes * PROCESS) // at_once
+    if left <= 0:
+        least = processes * PROCESS / 2**30
+        raise InputError(f"--memory must be more than {least:.1f} GiB for {at_once} processes at work")
+    return left
 
 
 def _check_names(settings: Settings, task: AlignmentTask) -> None:
@@ -85,29 +93,49 @@ def _check_names(settings: Settings, task: AlignmentTask) -> None:
         raise InputError("there are no seeds: name known matches with --seeds")
 
 
-def _sized(task: AlignmentTask, settings: Settings, device: str, memory: int, notes: list[str]) -> Settings:
+def _sized(
+    task: AlignmentTask, settings: Settings, device: str, limits: Limits, notes: list[str]
+) -> Settings:
     """N and S: as many subtasks as a given size makes, or as the memory asks for."""
     entities = task.source.num_entities + task.target.num_entities
     if settings.size is not None:
         parts = 1 if settings.size >= entities else parts_for(task, settings.size)
         notes.append(f"{parts} subtasks of at most {settings.size} entities")
         return replace(settings, subtasks=parts)
-    names = {settings.model_at(iteration)[0] for iteration in range(settings.iterations)}
-    unmeasured = [name for name in names if (name, device) not in COSTS]
-    if unmeasured:
-        notes.append(
-            f"what {unmeasured[0]} needs on {device} was not measured, so nothing is divided; -n divides"
-        )
-        return settings
-    plans = [make_plan(task, memory, model=name, device=device) for name in sorted(names)]
-    plan = max(plans, key=lambda plan: plan.parts)
+    names = sorted({settings.model_at(iteration)[0] for iteration in range(settings.iterations)})
+    for name in names:
+        if (name, device) not in COSTS:
+            notes.append(f"no division: what {name} needs on {device} was not measured; -n divides")
+            return settings
+    if device == "cuda":
+        budget = limits.gpu_memory or int(SHARE * gpu_memory())
+        return _planned(task, settings, device, budget, budget, notes)
+    memory = limits.memory or int(SHARE * total_memory())
+    whole, part = _job_memory(memory, 1), _job_memory(memory, cores())
+    return _planned(task, settings, device, whole or memory, part or memory, notes)
+
+
+def _planned(
+    task: AlignmentTask, settings: Settings, device: str, whole: int, part: int, notes: list[str]
+) -> Settings:
+    """The whole graph if it fits by itself, else subtasks of which one fits for each core."""
+    names = sorted({settings.model_at(iteration)[0] for iteration in range(settings.iterations)})
+
+    def hungriest(budget: int) -> Plan:
+        return max((make_plan(task, budget, model=name, device=device) for name in names), key=_parts)
+
+    plan = hungriest(whole)
     if plan.parts == 1:
-        notes.append(
-            f"no division is needed: the whole graph takes about {_gib(plan.memory)} of {_gib(memory)}"
-        )
+        taken = f"about {_gib(plan.memory)} of {_gib(whole)}"
+        notes.append(f"no division is needed: the whole graph takes {taken}")
         return settings
+    plan = hungriest(part)
     notes.append(f"{plan.parts} subtasks of at most {plan.size} entities, about {_gib(plan.memory)} each")
     return replace(settings, subtasks=plan.parts, size=plan.size)
+
+
+def _parts(plan: Plan) -> int:
+    return plan.parts
 
 
 def _gib(size: float) -> str:
