@@ -7,6 +7,7 @@ from typing import Any
 
 from divea.alignment.loop import strategy_of
 from divea.alignment.settings import Settings
+from divea.division import STRATEGIES
 from divea.division.plan import COSTS, Plan, make_plan, parts_for
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
@@ -89,6 +90,10 @@ def _check_names(settings: Settings, task: AlignmentTask) -> None:
         resolve_model(name, **options)
     if settings.matching not in METHODS:
         raise InputError(f"unknown matching {settings.matching!r}; choose from {', '.join(METHODS)}")
+    if settings.division not in STRATEGIES:
+        raise InputError(f"unknown division {settings.division!r}; choose from {', '.join(STRATEGIES)}")
+    if settings.size is not None and settings.size < 2:
+        raise InputError(f"a subtask holds at least 2 entities, one of each graph, not {settings.size}")
     if not len(task.seeds):
         raise InputError("there are no seeds: name known matches with --seeds")
 

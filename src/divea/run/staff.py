@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from divea.errors import InputError
 from divea.graphs import AlignmentTask
-from divea.run.executors import Executor, make_executor
+from divea.run.executors import NAMES, Executor, make_executor
 from divea.run.machine import cores
 from divea.run.manifest import Manifest
 from divea.run.prepare import PROCESS
@@ -23,6 +24,12 @@ class Staff:
     workers: int | None = None
     address: str | None = None
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ("auto", *NAMES):
+            raise InputError(f"unknown executor {self.name!r}; choose from auto, {', '.join(NAMES)}")
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"workers must be at least 1, not {self.workers}")
 
     def executor(self, manifest: Manifest, task: AlignmentTask, memory: int | None) -> Executor:
         """An executor that keeps within `memory` bytes of the host."""
