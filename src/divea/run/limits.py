@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -24,6 +27,16 @@ def free(device: str) -> None:
         import torch
 
         torch.cuda.empty_cache()
+
+
+def return_what_is_freed() -> None:
+    """Have the C library give freed blocks of 4 MiB and more back to the system at once.
+
+    It otherwise learns to keep blocks of up to 32 MiB, in case they are wanted again: 230 MiB of 1950 with
+    label propagation on the whole of zh-en. Only glibc has that habit, and this remedy.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 4 << 20)
 
 
 @contextmanager

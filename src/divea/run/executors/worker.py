@@ -26,6 +26,8 @@ def work(connection: Connection, number: int, log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     faulthandler.enable()
+    from divea.run.executors.attempt import attempt  # takes seconds, which are no job's
+
     opened: tuple[Path, AlignmentTask] | None = None
     while True:
         try:
@@ -35,8 +37,6 @@ def work(connection: Connection, number: int, log: Path) -> None:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         with watched(timeout):
-            from divea.run.executors.attempt import attempt
-
             if job.device != "cpu":
                 _take_gpu(number)
             if opened is None or opened[0] != folder:
