@@ -111,11 +111,14 @@ def align(
     temporary one is used, which goes when the alignment does.
     """
     folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
-    opened = task if isinstance(task, AlignmentTask) else read_task(task)
+
+    def read() -> AlignmentTask:
+        return task if isinstance(task, AlignmentTask) else read_task(task)
+
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
     limits = Limits(device, _bytes(memory), _bytes(gpu_memory))
-    unsolved = align_in(run, opened, settings, limits, Staff(executor, workers, address), None, folder)
+    unsolved = align_in(run, read, settings, limits, Staff(executor, workers, address), None, folder)
     if unsolved:
         raise RuntimeError(f"{len(unsolved)} subtasks could not be solved; the first:\n{unsolved[0].log}")
     alignment = Alignment(run)

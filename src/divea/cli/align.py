@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,13 +118,13 @@ def align(
         seed=seed,
     )
     staff = Staff(executor, workers, address, timeout)
-    opened = None
+    read = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
-        opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+        read = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
-            unsolved = align_in(out, opened, given, limits, staff, progress, folder)
+            unsolved = align_in(out, read, given, limits, staff, progress, folder)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; `divea align --out {out}` goes on from here", err=True)
         raise typer.Exit(130) from None

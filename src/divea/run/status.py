@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divea.errors import InputError
-from divea.run.directory import MAPPINGS, is_run, stored_manifest
+from divea.run.directory import MAPPINGS, is_run
 from divea.run.journal import read_journal
 from divea.run.lock import is_locked
 from divea.run.log import read_log
+from divea.run.manifest import stored_manifest
 
 
 @dataclass(frozen=True)
