@@ -95,6 +95,7 @@ def align(
     from divea.cli.progress import Progress
     from divea.division.plan import parse_memory
     from divea.run.align import align_in
+    from divea.run.directory import is_run
     from divea.run.prepare import Limits
     from divea.run.staff import Staff
 
@@ -126,7 +127,8 @@ def align(
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
             unsolved = align_in(out, read, given, limits, staff, progress, folder)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; `divea align --out {out}` goes on from here", err=True)
+        what = f"`divea align --out {out}` goes on from here" if is_run(out) else "nothing was done yet"
+        typer.echo(f"interrupted; {what}", err=True)
         raise typer.Exit(130) from None
     if not quiet:
         _say_result(out)

@@ -87,7 +87,10 @@ class Progress:
         self._line("this run is finished")
 
     def _line(self, text: str) -> None:
-        typer.echo(text, err=True)
+        if self._live is None:
+            typer.echo(text, err=True)
+        else:
+            self._live.console.print(text, markup=False, highlight=False)
 
     def _show(self, doing: str) -> None:
         if self._live is None:
