@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.alignment.confidence import Calibration, calibrate, hold_back
-from divea.alignment.merge import assign, merge
+from divea.alignment.merge import assign, average, merge
 from divea.alignment.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.alignment.settings import Settings
 from divea.alignment.solve import Solved
@@ -81,6 +81,7 @@ def run_loop(
     pseudo_seeds, feedback = Links.from_pairs([]), None
     weights: csr_array | None = None
     calibration: Calibration | None = None
+    history: list[Matches] = []
     for number in range(settings.iterations):
         is_last = number == settings.iterations - 1
         if is_last:
@@ -90,14 +91,19 @@ def run_loop(
         division = strategy.divide(known, feedback)
         trusted = Links.from_pairs([]) if settings.supervised else pseudo_seeds
         solved = list(solver(Work(number, known, division.subtasks, trusted)))
-        found = [item.matches for item in solved]
-        matches, subtask = merge(found)
+        latest, subtask = merge([item.matches for item in solved])
+        if number and settings.model_at(number) != settings.model_at(number - 1):
+            history.clear()
+        history.append(latest)
+        matches = latest
+        if settings.average > 1 and len(history) > 1:
+            recent = history[-settings.average :]
+            matches = average(recent, latest.source, known.seeds.target, settings.top, settings.seed)
         if not is_last:
-            pseudo_seeds = choose_pseudo_seeds(found, threshold=settings.threshold, seed=settings.seed)
-            # Only the division that has shares of a size to give out asks for weights.
-            if settings.nearest and division.shares is not None:
+            pseudo_seeds = choose_pseudo_seeds(matches, threshold=settings.threshold, seed=settings.seed)
+            if settings.weighs_candidates:
                 weights = similarity_weights(
-                    weights if weights is not None else csr_array((len(found), task.target.num_entities)),
+                    weights if weights is not None else csr_array((len(division), task.target.num_entities)),
                     [part.candidates for part in division.subtasks],
                     [item.top_sums for item in solved],
                     settings.alpha,

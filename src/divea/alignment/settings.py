@@ -22,7 +22,7 @@ class Settings:
     """N. With 1 the whole graph is one subtask, unless `division` says otherwise."""
     size: int | None = None
     """S, the most entities of a subtask, both graphs together; (source + target) / N if left out."""
-    division: str = "divea"
+    division: str = "joint"
     division_options: dict[str, Any] = field(default_factory=dict)
     """Settings of `divea.division.DivEA`: delta1, delta2, partitioner, locality, beta."""
     model: str = "label-propagation"
@@ -30,28 +30,38 @@ class Settings:
     last_model: str | None = None
     """Another model for the end of the run, trained on the pseudo-seeds of the first one."""
     last_model_options: dict[str, Any] = field(default_factory=dict)
+    last_iterations: int = 2
+    """How many iterations the last model has. Where confidence is calibrated it needs two, because scores of
+    one model say nothing about the scores of another."""
     matching: str = "sinkhorn"
     iterations: int = 2
+    average: int = 3
+    """Over how many of a model's latest iterations scores are averaged; 1 for the latest alone. Divisions
+    differ between iterations, so a pair that one of them separated may have met in another."""
     supervised: bool = False
     """Whether models see the given seeds only. Pseudo-seeds then guide the division alone."""
-    threshold: float = 0.5
-    """Score above which a mutual match becomes a pseudo-seed. It fits Sinkhorn's scores, which are
-    weights between 0 and 1; give -inf for cosine and CSLS, as the paper's rule is mutuality alone."""
+    threshold: float | None = 0.5
+    """Score above which a mutual match becomes a pseudo-seed; None for mutuality alone, the paper's rule.
+    .5 fits Sinkhorn's scores, which are weights between 0 and 1."""
     held_back: float = 0.1
     """Share of the seeds that all iterations but the last hide, to calibrate confidence on; 0 for none."""
     one_to_one: bool = True
     """Whether a target that two sources claim goes to the surer one only."""
     alpha: float = 0.9
     nearest: int = 10
-    """alpha and K of the similarity weight (Eqs. 3-5); 0 nearest for no similarity weight."""
+    """alpha and K of the similarity weight (Eqs. 3-5), which the divisions `divea` and `random` use; K = 0
+    for no such weight."""
     top: int = 50
     """Length of the ranked lists."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("subtasks", 1), ("iterations", 1), ("top", 1), ("nearest", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("subtasks", "iterations", "last_iterations", "average", "top"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("nearest", "seed"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must not be negative, and is {getattr(self, name)}")
         if not 0 <= self.held_back < 1:
             raise InputError(f"held_back is a share from 0 to below 1, not {self.held_back}")
 
@@ -60,16 +70,28 @@ class Settings:
         """Whether seeds are held back: it takes an iteration without them and one with them."""
         return self.held_back > 0 and self.iterations > 1
 
-    def model_at(self, iteration: int) -> tuple[str, dict[str, Any]]:
-        """Name and options of an iteration's model.
+    @property
+    def weighs_candidates(self) -> bool:
+        """Whether the division asks for similarity weights."""
+        return self.nearest > 0 and self.division in ("divea", "random") and self.subtasks > 1
 
-        The last model runs in the last iteration, and where confidence is calibrated in the one before
-        it too: scores of one model say nothing about the scores of another.
-        """
-        first_of_last = self.iterations - (2 if self.calibrates else 1)
-        if self.last_model is not None and iteration >= max(first_of_last, 1):
+    def model_at(self, iteration: int) -> tuple[str, dict[str, Any]]:
+        """Name and options of an iteration's model: the first iteration never has the last one."""
+        first_of_last = max(self.iterations - self.last_iterations, 1)
+        if self.last_model is not None and iteration >= first_of_last:
             return self.last_model, self.last_model_options
         return self.model, self.model_options
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Settings:
+        """Settings that were found to work: one of `PRESETS`, with these changes.
+
+        >>> Settings.preset("best", seed=3).last_model
+        'label-propagation+rrea+dual-amn'
+        """
+        if name not in PRESETS:
+            raise InputError(f"unknown preset {name!r}; choose from {', '.join(PRESETS)}")
+        return cls.of({**PRESETS[name], **changes})
 
     def save(self, path: str | Path) -> None:
         """Write as JSON; `Settings.load` reads it."""
@@ -99,6 +121,23 @@ class Settings:
             _check_kind(name, value, str(known[name].type), path)
         return cls(**values)
 
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "best": {
+        "iterations": 7,
+        "model_options": {"rounds": 3},
+        "last_model": "label-propagation+rrea+dual-amn",
+        "last_model_options": {
+            "label-propagation": {"rounds": 2},
+            "rrea": {"loss": "hard", "steps": 60},
+            "dual-amn": {"steps": 60},
+        },
+        "last_iterations": 3,
+    },
+}
+"""`fast` is label propagation alone. `best` goes on with an ensemble of it and two trained models, which
+learn from what it found; several points more accurate, and many times slower without a GPU."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),

@@ -5,6 +5,7 @@ from divea.division.cps import CPS
 from divea.division.divea import DivEA
 from divea.division.evidence import EvidenceSettings
 from divea.division.files import load_division, write_division
+from divea.division.joint import Joint
 from divea.division.resolver import STRATEGIES, Strategy, division_strategy
 from divea.division.sbp import SBP
 from divea.division.subtask import Division, Feedback, Shares, Subtask
@@ -18,6 +19,7 @@ __all__ = [
     "Division",
     "EvidenceSettings",
     "Feedback",
+    "Joint",
     "Shares",
     "Strategy",
     "Subtask",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from divea.division.resolver import Strategy
-from divea.division.subtask import Division, Subtask
+from divea.division.subtask import Division, Feedback, Subtask
 from divea.graphs import AlignmentTask
 from divea.graphs.labels import Ids
 
 
-def check_division(strategy: Strategy, task: AlignmentTask, *, size: int | None = None) -> Division:
+def check_division(
+    strategy: Strategy, task: AlignmentTask, *, size: int | None = None, feedback: Feedback | None = None
+) -> Division:
     """Divide a task and raise AssertionError where the result breaks the contract.
 
     Every unmatched source entity is in exactly one subtask; entities are sorted and distinct;
@@ -22,7 +24,7 @@ def check_division(strategy: Strategy, task: AlignmentTask, *, size: int | None 
     >>> check_division(Whole(), synthesise(SynthConfig(entities=50)).task).subtasks[0].size
     100
     """
-    division = strategy.divide(task)
+    division = strategy.divide(task, feedback)
     for subtask in division.subtasks:
         _check_subtask(subtask, task)
         if size is not None:
@@ -35,7 +37,7 @@ def check_division(strategy: Strategy, task: AlignmentTask, *, size: int | None 
         _require(subtask.index == index, subtask, f"stands at {index}")
         own = division.groups[subtask.unmatched]
         _require(bool((own == index).all()), subtask, "has unmatched entities of another group")
-    if strategy.divide(task).subtasks != division.subtasks:
+    if strategy.divide(task, feedback).subtasks != division.subtasks:
         raise AssertionError("the same call gave other subtasks")
     return division
 

@@ -34,7 +34,7 @@ def group_source(
                 f"{before} groups were divided further into {after}: a group's unmatched entities "
                 f"must not exceed their share of {share}",
             )
-    return _renumbered(groups, weights), notes
+    return renumbered(groups, weights), notes
 
 
 def _divide_further(
@@ -56,7 +56,7 @@ def _divide_further(
     return groups
 
 
-def _renumbered(groups: Ids, weights: np.ndarray) -> Ids:
+def renumbered(groups: Ids, weights: np.ndarray) -> Ids:
     """Number the groups that hold an unmatched entity from 0 on."""
     holds = np.bincount(groups, weights) > 0 if len(groups) else np.zeros(0, dtype=bool)
     number = np.where(holds, np.cumsum(holds) - 1, -1).astype(np.int32)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from divea.division.cps import CPS
 from divea.division.divea import DivEA
+from divea.division.joint import Joint
 from divea.division.sbp import SBP
 from divea.division.subtask import Division, Feedback
 from divea.division.whole import Whole
@@ -23,12 +24,16 @@ class Strategy(Protocol):
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "divea": lambda parts, size, seed=0, **more: DivEA(parts, size, seed, **more),
+    "joint": lambda parts, size, seed=0, **more: Joint(DivEA(parts, size, seed, **more)),
     "random": lambda parts, size, seed=0, **more: DivEA(parts, size, seed, partitioner="random", **more),
     "cps": lambda parts, size=None, seed=0: CPS(parts, seed),
     "sbp": lambda parts, size=None, seed=0: SBP(parts, seed),
     "isbp": lambda parts, size=None, seed=0: SBP(parts, seed, iterative=True),
     "whole": lambda parts=1, size=None, seed=0: Whole(),
 }
+
+SIZED = ("divea", "joint", "random")
+"""Those that keep a size limit, and have the settings of `DivEA`."""
 
 
 def division_strategy(
@@ -41,8 +46,8 @@ def division_strategy(
     """
     if name not in STRATEGIES:
         raise InputError(f"unknown division {name!r}; choose from {', '.join(STRATEGIES)}")
-    if size is None and name in ("divea", "random"):
+    if size is None and name in SIZED:
         raise InputError(f"the division {name!r} needs a size limit S")
-    if more and name not in ("divea", "random"):
+    if more and name not in SIZED:
         raise InputError(f"the division {name!r} has no setting {', '.join(more)}")
     return STRATEGIES[name](parts, size, seed=seed, **more)

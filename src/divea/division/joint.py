@@ -1,0 +1,149 @@
+"""Joint division: once a first iteration has found matches, both graphs are cut together.
+
+DivEA cuts the source and then looks for counterparts in the target; what the cut separates stays separate.
+With pseudo-seeds at hand, the two graphs can be laid over each other: matched entities become one node, and
+a cut of the joined graph puts a source entity and its counterpart, which hang on the same nodes, into one
+part. The cut is drawn anew in every iteration, so that a pair that one division separates meets in another.
+
+The first iteration is DivEA's: with few seeds the joined graph falls apart into its two halves.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from divea.division.columns import tie_draw
+from divea.division.discovery import discover
+from divea.division.divea import DivEA
+from divea.division.groups import members_of, renumbered
+from divea.division.partition import partition
+from divea.division.subtask import Division, Feedback, Subtask
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.labels import Ids
+
+UNEVEN = 1.5
+"""A part with this many times the mean number of unmatched entities: the cut followed the graphs' border."""
+
+LEAST_ANCHORS = 0.05
+"""Share of S that anchors may take in any case, however many candidates there are."""
+
+MEMBER = 2.0
+"""Weight of a candidate that lies in the part itself: above every locality score, which are at most 1."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Divides by `first`, and in later iterations by a cut of the joined graphs, with its size limit."""
+
+    first: DivEA
+
+    def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
+        """The subtasks, in view of what an earlier iteration found."""
+        if feedback is None or not len(task.unmatched_source):
+            return self.first.divide(task, feedback)
+        near = Links.from_pairs(np.concatenate([task.seeds.pairs, feedback.pseudo_seeds.pairs]))
+        inside = len(task.unmatched_source) + len(task.unmatched_target)
+        parts = max(len(feedback.previous), math.ceil(inside / self.first.size))
+        groups, homes = cut_jointly(task, near, parts, self._draw(near))
+        unmatched = members_of(groups, task.unmatched_source)
+        largest = max((len(members) for members in unmatched), default=0)
+        if largest * parts > UNEVEN * len(task.unmatched_source) or largest > self.first.size - 1:
+            return self.first.divide(task, feedback)
+        anchors = self._anchors(task, groups, homes, unmatched)
+        room = [self.first.size - len(m) - 2 * len(a) for m, a in zip(unmatched, anchors, strict=True)]
+        housed = np.flatnonzero(homes >= 0)
+        member = csr_array(
+            (np.full(len(housed), MEMBER, dtype=np.float32), (homes[housed], housed)),
+            shape=(len(unmatched), len(homes)),
+        )
+        ranked = discover(
+            task.target.adjacency,
+            near,
+            groups,
+            np.array(room),
+            taken=task.seeds.target,
+            locality=self.first.locality,
+            similarity=member,
+            seed=self.first.seed,
+            device=self.first.evidence.device,
+        )
+        subtasks = tuple(
+            Subtask.of(
+                part,
+                task,
+                source_entities=np.concatenate([members, fixed.source]),
+                target_entities=np.concatenate([candidates, fixed.target]),
+                unmatched=members,
+                candidates=candidates,
+            )
+            for part, (members, fixed, candidates) in enumerate(zip(unmatched, anchors, ranked, strict=True))
+        )
+        return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
+
+    def _draw(self, near: Links) -> int:
+        """A seed that differs between iterations, because what they know differs."""
+        return zlib.crc32(near.pairs.tobytes(), self.first.seed) >> 1
+
+    def _anchors(self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids]) -> list[Links]:
+        """The seeds of each part, as many as its size allows; those with most neighbours inside first."""
+        seeds = task.seeds
+        inner = _inner_degrees(task.source.adjacency, groups)[seeds.source]
+        inner = inner + _inner_degrees(task.target.adjacency, homes)[seeds.target]
+        draw = tie_draw(task.source.num_entities, self.first.seed, "source")[seeds.source]
+        order = np.lexsort((draw, -inner))
+        housed = homes[task.unmatched_target]
+        candidates = np.bincount(housed[housed >= 0], minlength=len(unmatched))
+        chosen = []
+        for part, members in enumerate(unmatched):
+            free = self.first.size - len(members)
+            most = max((free - int(candidates[part])) // 2, int(LEAST_ANCHORS * self.first.size))
+            # At least one place is left to a candidate.
+            most = min(most, (free - 1) // 2)
+            own = order[groups[seeds.source[order]] == part][: max(most, 0)]
+            chosen.append(Links.from_pairs(seeds.pairs[own]))
+        return chosen
+
+
+def cut_jointly(task: AlignmentTask, links: Links, parts: int, seed: int) -> tuple[Ids, Ids]:
+    """The part of every source and of every target entity; linked entities share one.
+
+    Balanced on unmatched entities of both graphs together, which is what a subtask must hold. A part
+    without an unmatched source is no part; its entities get -1.
+    """
+    sources, targets = task.source.num_entities, task.target.num_entities
+    # A linked target becomes its source; the others are numbered after the sources.
+    is_free = np.ones(targets, dtype=bool)
+    is_free[links.target] = False
+    node = np.zeros(targets, dtype=np.int64)
+    node[is_free] = sources + np.arange(is_free.sum())
+    node[links.target] = links.source
+    left, right = task.source.adjacency.tocoo(), task.target.adjacency.tocoo()
+    rows = np.concatenate([left.row, node[right.row]])
+    columns = np.concatenate([left.col, node[right.col]])
+    between = rows != columns
+    size = sources + int(is_free.sum())
+    joined = coo_array(
+        (np.concatenate([left.data, right.data])[between], (rows[between], columns[between])),
+        shape=(size, size),
+    ).tocsr()
+    joined.sum_duplicates()
+    weights = np.zeros(size, dtype=np.int64)
+    weights[task.unmatched_source] += 1
+    np.add.at(weights, node[task.unmatched_target], 1)
+    part = partition(joined, parts, weights, seed=seed)
+    is_unmatched = np.zeros(size, dtype=np.int64)
+    is_unmatched[task.unmatched_source] = 1
+    part = renumbered(part, is_unmatched)
+    return part[:sources], part[node]
+
+
+def _inner_degrees(adjacency: csr_array, part: Ids) -> np.ndarray:
+    """For each entity its neighbours in the same part."""
+    row = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    same = part[row] == part[adjacency.indices]
+    return np.bincount(row[same], minlength=adjacency.shape[0])
