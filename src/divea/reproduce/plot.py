@@ -81,4 +81,5 @@ def _lines(axis: Any, rows: Sequence[Row], measure: str, along: str) -> None:
         axis.errorbar(x, y, spread, marker="o", ms=4, color=_COLOURS[number], label=name)
     axis.set_xticks(sorted({getattr(row, along) for row in rows}))
     axis.set_xlabel(_WORDS[along])
-    axis.set_ylim(bottom=0)
+    if along != "iteration":
+        axis.set_ylim(bottom=0)
