@@ -68,7 +68,8 @@ def main() -> None:
         steps = " ".join(f"{one['H@1']:.3f}/{one['coverage']:.3f}" for one in record["iterations"])
         last = record["iterations"][-1]
         print(
-            f"{cell.pair} {cell.method} {cell.scale} {cell.model} [{named[cell.key][1]}] H@1/coverage {steps} | "
+            f"{cell.pair} {cell.method} {cell.scale} {cell.model} [{named[cell.key][1]}] "
+            f"H@1/coverage {steps} | "
             f"MRR {last['MRR']:.3f} pseudo {last['pseudo_seeds']} | "
             f"{record['seconds']:.1f} s (division {record['division_seconds']:.1f}) "
             f"{record['memory_mib']:.0f} MiB",
