@@ -32,7 +32,7 @@ VARIANTS = {
     "second": [
         ("CPS (semi)", "cps", "rrea", {**HARD, **SINKHORN}),
         ("DivEA", "cps", "rrea", {**HARD, **SURE}),
-        ("DivEA", "cps", "rrea", {**HARD, **SINKHORN, "division_options.beta": 0.2}),
+        ("DivEA", "cps", "rrea", {**HARD, **SINKHORN, "alpha": 0.5}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, "gcn-align.learning_rate": 60, **SINKHORN}),
         # Supervised with as many steps as one iteration of the others, in case five times as many overfit.
