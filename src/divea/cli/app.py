@@ -12,6 +12,7 @@ from divea.cli.divide import divide
 from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
 from divea.cli.plan import plan
+from divea.cli.reproduce import reproduce
 from divea.cli.synth import synth
 from divea.errors import InputError
 
@@ -29,6 +30,7 @@ app.command()(synth)
 app.command()(divide)
 app.command()(evaluate_division)
 app.command()(plan)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:
