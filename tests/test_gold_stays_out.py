@@ -8,7 +8,9 @@ import divea
 ROOT = Path(divea.__file__).parent
 # The commands that compare a result with gold. Everything else predicts, or prepares prediction.
 MAY_SEE_GOLD = {
+    "divea.api",
     "divea.cli.app",
+    "divea.cli.evaluate",
     "divea.cli.evaluate_division",
     "divea.cli.reproduce",
     "divea.reproduce.measure",
