@@ -29,6 +29,15 @@ VARIANTS = {
         ("DivEA", "cps", "rrea", {**HARD, "matching": "sinkhorn"}),
         ("DivEA", "cps", "rrea", {**HARD, **SINKHORN}),
     ],
+    "third": [
+        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400}),
+        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 200}),
+        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, "threshold": 0.2}),
+        ("CPS (semi)", "cps", "gcn-align", {"gcn-align.steps": 400}),
+        ("DivEA", "cps", "rrea", HARD),
+        ("CPS (semi)", "cps", "rrea", HARD),
+        ("DivEA (paper)", "cps", "rrea", {**HARD, "nearest": 0}),
+    ],
     "second": [
         ("CPS (semi)", "cps", "rrea", {**HARD, **SINKHORN}),
         ("DivEA", "cps", "rrea", {**HARD, **SURE}),

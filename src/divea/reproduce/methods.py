@@ -1,14 +1,18 @@
 """The methods that the paper compares, as settings of the one loop.
 
-All are run alike: CSLS as in the paper's code, mutual nearest neighbours as pseudo-seeds, no seeds held
+All are run alike: matched by Sinkhorn, mutual best pairs of a weight above .5 as pseudo-seeds, no seeds held
 back, every source's own ranked list. What departs from the paper is that a model starts anew in each
-iteration, where the paper's goes on training, so an iteration needs more steps than the paper's 50.
+iteration, where the paper's goes on training, and RREA's loss, which needs fewer steps; a supervised run is
+one iteration, because five times as many steps were worse on held-out seeds (docs/reproduce.md).
+
+`DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from divea.division.resolver import SIZED
 from divea.errors import InputError
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -17,16 +21,17 @@ METHODS: dict[str, dict[str, Any]] = {
     "SBP (sup)": {"division": "sbp"},
     "SBP (semi)": {"division": "sbp"},
     "I-SBP": {"division": "isbp"},
-    "DivEA": {"division": "divea"},
+    "DivEA": {"division": "joint", "average": 3},
+    "DivEA (paper)": {"division": "divea"},
     "DivEA, locality only": {"division": "divea", "nearest": 0},
     "DivEA, random groups": {"division": "random"},
 }
 
 COMMON: dict[str, Any] = {
     "iterations": 5,
-    "matching": "csls",
-    # Below any score: mutuality alone decides, as in the paper.
-    "threshold": -5.0,
+    "matching": "sinkhorn",
+    "threshold": 0.5,
+    "average": 1,
     "held_back": 0.0,
     "one_to_one": False,
     # A target further down adds less than .002 to the reciprocal rank.
@@ -46,7 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
 def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -> dict[str, Any]:
     """The settings of a method; `changes` are by name, `matching` or `rrea.steps`."""
     settings = {**COMMON, **METHODS[method], "model_options": dict(MODELS.get(model, {}))}
-    if settings["division"] in ("divea", "random"):
+    if settings["division"] in SIZED:
         settings["division_options"] = dict(SHARES[scale])
     for name, value in changes.items():
         part, _, option = name.partition(".")
@@ -57,10 +62,6 @@ def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -
         elif part == "division_options" and part in settings:
             settings[part][option] = value
     if method.endswith("(sup)"):
-        # As many steps as all iterations of the others together.
-        steps = settings["model_options"].get("steps")
-        if steps is not None:
-            settings["model_options"]["steps"] = steps * settings["iterations"]
         settings["iterations"] = 1
     return settings
 
