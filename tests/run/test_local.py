@@ -103,11 +103,11 @@ def test_no_orphans(folder, jobs, offered, tmp_path, end, whole_group):
             from divea.run.executors.local import Local
             from tests.run.parent import jobs_in
 
-            if __name__ == "__main__":
-                folder, place = map(Path, sys.argv[1:])
-                options = {"place": str(place), "times": 100}
-                jobs = [replace(job, model="hangs", options=options) for job in jobs_in(folder)]
-                list(Local(2).run(folder, jobs))
+            # Without a guard against being run twice, as users write it.
+            folder, place = map(Path, sys.argv[1:])
+            options = {"place": str(place), "times": 100}
+            jobs = [replace(job, model="hangs", options=options) for job in jobs_in(folder)]
+            list(Local(2).run(folder, jobs))
             """
         )
     )

@@ -130,14 +130,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     "best": {
         "iterations": 7,
-        "model_options": {"rounds": 3},
         "last_model": "label-propagation+rrea+dual-amn",
         "last_model_options": {
             "label-propagation": {"rounds": 2},
             "rrea": {"loss": "hard", "steps": 60},
             "dual-amn": {"steps": 60},
         },
-        "last_iterations": 3,
+        "last_iterations": 4,
     },
 }
 """`fast` is label propagation alone. `best` goes on with an ensemble of it and two trained models, which

@@ -14,6 +14,7 @@ from divea.cli.evaluate import evaluate
 from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
 from divea.cli.plan import plan
+from divea.cli.reproduce import reproduce
 from divea.cli.status import runs, status
 from divea.cli.synth import synth
 from divea.errors import InputError
@@ -36,6 +37,7 @@ app.command()(synth)
 app.command()(divide)
 app.command()(evaluate_division)
 app.command()(plan)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:

@@ -46,7 +46,7 @@ class Cost:
 
 COSTS = {
     ("rrea", "cpu"): Cost(Linear(5.3e7, 3.42e4, 0), Linear(0, 0.068, 0.030)),
-    ("label-propagation", "cpu"): Cost(Linear(7.3e7, 0, 1.92e4), Linear(3, 0.0022, 0)),
+    ("label-propagation", "cpu"): Cost(Linear(3e7, 5.0e4, 0), Linear(3, 0.0022, 0)),
     ("rrea", "cuda"): Cost(Linear(7.56e7, 1.21e4, 3.87e3), Linear(11.6, 0, 0)),
     ("gcn-align", "cuda"): Cost(Linear(8.62e5, 3.93e3, 509), Linear(4.89, 0, 5.15e-5)),
 }

@@ -49,44 +49,60 @@ def match(
     >>> match(Embeddings(same, same[[2, 0, 1]]), [0, 1, 2], [0, 1, 2], method="cosine", top=1).best.tolist()
     [1, 2, 0]
     """
-    rows, columns = shuffled(sources, seed, _SOURCE_SALT), shuffled(candidates, seed, _TARGET_SALT)
+    asked = np.asarray(sources, dtype=np.int64)
+    rows, columns = np.sort(asked.astype(np.int32)), shuffled(candidates, seed)
     blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
-    top = min(top, len(columns))
-    # Results stay on the device until the end: fetching them block by block would stall a GPU.
-    found: list[tuple[Tensor, Tensor]] = []
-    best_of_column = torch.full((len(columns),), -torch.inf, device=embeddings.source.device)
+    device, top = embeddings.source.device, min(top, len(columns))
+    # A copy from or to a GPU waits for all the work that was asked for before it. So results stay
+    # there until the end, and what the host has to find out it finds out while a GPU is busy.
+    target_of_column = torch.from_numpy(columns).to(device)
+    best_of_column = torch.full((len(columns),), -torch.inf, device=device)
+    values = [torch.zeros(0, top, device=device)]
+    places = [torch.zeros(0, top, dtype=torch.long, device=device)]
     for _, block in blocks:
-        if block.numel() and top:
-            found.append(top_k(block, top))
+        if len(block):
+            best, where = top_k(block, top)
+            values.append(best)
+            places.append(where)
             torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
-    values, places = np.zeros((len(rows), top), np.float32), np.zeros((len(rows), top), np.int64)
-    if found:
-        ordered = largest_first(
-            torch.cat([part for part, _ in found]), torch.cat([part for _, part in found])
-        )
-        values, places = (part.cpu().numpy() for part in ordered)
-    mutual = _mutual(values, places, best_of_column.cpu().numpy())
-    # Back from the order of the draw to the order in which the sources were asked for.
-    place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
-    place_of[rows] = np.arange(len(rows))
-    order = place_of[np.asarray(sources, dtype=np.int64)]
-    targets = np.where(np.isfinite(values), columns[places], -1) if len(columns) else places
-    return Matches(rows[order], targets[order].astype(np.int32), values[order], mutual[order])
+    score, place = largest_first(torch.cat(values), torch.cat(places))
+    target = target_of_column[place].masked_fill_(~score.isfinite(), -1)
+    turn = _draw(len(rows), seed, _SOURCE_SALT).argsort()
+    order = np.searchsorted(rows, asked)
+    mutual = _mutual(score, place, best_of_column, torch.from_numpy(turn).to(device))
+    in_order = torch.from_numpy(order).to(device)
+    found = [_fetch(column[in_order]) for column in (target, score, mutual)]
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return Matches(asked.astype(np.int32), *(column.numpy() for column in found))
+
+
+def _fetch(column: Tensor) -> Tensor:
+    """A column on the host, from a GPU into pinned memory: several times faster, and done after a wait."""
+    host = torch.empty(column.shape, dtype=column.dtype, pin_memory=column.is_cuda)
+    return host.copy_(column, non_blocking=True)
 
 
 def score_blocks(
     embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MEMORY_BUDGET
 ) -> Blocks:
-    """Blocks of scores, each with the row it starts at and complete over all `columns`."""
+    """Blocks of scores, each with the row it starts at and complete over all `columns`.
+
+    Use a block before asking for the next, which may be written over it.
+    """
     if method not in METHODS:
         raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
     return METHODS[method](UnitRows(embeddings.source, rows), UnitRows(embeddings.target, columns), memory)
 
 
-def shuffled(ids: npt.ArrayLike, seed: int, salt: int = _TARGET_SALT) -> Ids:
+def shuffled(ids: npt.ArrayLike, seed: int) -> Ids:
     """Ids in the order of a random draw, whatever order they come in: earlier wins a tie."""
     ordered = np.sort(np.asarray(ids, dtype=np.int32))
-    return np.random.default_rng([seed, salt]).permutation(ordered)
+    return ordered[_draw(len(ordered), seed, _TARGET_SALT)]
+
+
+def _draw(count: int, seed: int, salt: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([seed, salt]).permutation(count)
 
 
 def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
@@ -98,10 +114,10 @@ def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
     weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
     step = rows_per_block(len(target), memory)
+    buffer = weights.values.new_empty(min(step, len(source)), len(target))
     for start in range(0, len(source), step):
         values, places = weights.values[start : start + step], weights.columns[start : start + step]
-        block = torch.full((len(values), len(target)), -torch.inf, device=values.device)
-        yield start, block.scatter_(1, places, values)
+        yield start, buffer[: len(values)].fill_(-torch.inf).scatter_(1, places, values)
 
 
 METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
@@ -112,15 +128,12 @@ METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
 """Name -> how to score: feeds `match`, the command line's `--matching` and the docs."""
 
 
-def _mutual(
-    values: npt.NDArray[np.float32], places: npt.NDArray[np.int64], best: npt.NDArray[np.float32]
-) -> npt.NDArray[np.bool_]:
-    """Rows whose first choice chooses them back; of rows that tie for a target, the first drawn."""
-    if not places.shape[1]:
-        return np.zeros(len(places), dtype=bool)
-    first = places[:, 0]
-    candidates = np.flatnonzero(np.isfinite(values[:, 0]) & (values[:, 0] >= best[first]))
-    # Written from the last drawn to the first, the first drawn stays.
-    winner = np.full(len(best), -1)
-    winner[first[candidates[::-1]]] = candidates[::-1]
-    return winner[first] == np.arange(len(first))
+def _mutual(score: Tensor, place: Tensor, best_of_column: Tensor, turn: Tensor) -> Tensor:
+    """Rows whose first choice chooses them back; of rows that tie for a target, the first by `turn`."""
+    if not place.shape[1]:
+        return torch.zeros(len(place), dtype=torch.bool, device=place.device)
+    first, nobody = place[:, 0], len(place)
+    chosen = score[:, 0].isfinite() & (score[:, 0] >= best_of_column[first])
+    winner = torch.full_like(best_of_column, nobody, dtype=torch.long)
+    winner.scatter_reduce_(0, first, turn.where(chosen, nobody), "amin")
+    return winner[first] == turn

@@ -18,8 +18,9 @@ from divea.matching.top_k import top_k
 MEMORY_BUDGET = 1 << 30
 """Bytes that a block of scores and its temporaries may take unless the caller says otherwise."""
 
-_COPIES = 2  # the block itself and what its readers make of it
-_LARGEST = 1 << 28  # bytes of a block and its copies: larger ones are no faster
+_SHARE = 0.8  # of the budget for the block itself; the rest is for what its readers make of it
+_TILE = 256  # rows that GPUs multiply at a time: a remainder of a few costs as much as all of them
+_LARGEST_ON_CPU = 1 << 28  # bytes: larger blocks are no faster there
 
 
 class UnitRows:
@@ -52,16 +53,24 @@ def normalise_(rows: Tensor) -> Tensor:
 
 
 def rows_per_block(columns: int, memory: int) -> int:
-    """How many rows of float32 scores fit the budget, at least one."""
-    return max(1, min(memory, _LARGEST) // (4 * _COPIES * max(columns, 1)))
+    """How many rows of float32 scores fit the budget, at least one; whole tiles where there is room."""
+    rows = max(1, int(memory * _SHARE) // (4 * max(columns, 1)))
+    return rows if rows < _TILE else rows - rows % _TILE
 
 
 def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at."""
-    step = rows_per_block(len(target), memory)
+    """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at.
+
+    Each block is written over the one before: use it before asking for the next.
+    """
     columns = target[:].T
-    for start in range(0, len(source), step):
-        yield start, (source[start : start + step] @ columns).float()
+    if columns.device.type == "cpu":
+        memory = min(memory, _LARGEST_ON_CPU)
+    step = min(rows_per_block(len(target), memory), len(source))
+    buffer = columns.new_empty(step, len(target))
+    for start in range(0, len(source), max(step, 1)):
+        rows = source[start : start + step]
+        yield start, torch.mm(rows, columns, out=buffer[: len(rows)]).float()
 
 
 def csls_blocks(

@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.matching import Embeddings
-from divea.models.aggregation import EdgeIndex, FixedSum
+from divea.models.aggregation import EdgeIndex, FixedSum, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,26 @@ class StackedGraph:
     def split(self, rows: Tensor) -> list[Embeddings]:
         """A row per node, cut into the embeddings of each task."""
         return [Embeddings(rows[b.first : b.middle], rows[b.middle : b.last]) for b in self.blocks]
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """A row per node as blocks x nodes x columns, small blocks filled up with zeros."""
+        if self.padding is None:
+            return torch.unflatten(rows, 0, (len(self.blocks), -1))
+        return pad_sequence(list(torch.split(rows, [block.nodes for block in self.blocks])), True)
+
+    def unpadded(self, rows: Tensor) -> Tensor:
+        """The inverse of `padded`."""
+        if self.padding is None:
+            return rows.flatten(0, 1)
+        return torch.cat([part[: block.nodes] for part, block in zip(rows, self.blocks, strict=True)])
+
+    @cached_property
+    def padding(self) -> Tensor | None:
+        """Blocks x 1 x nodes: what `padded` filled up; None where blocks are equally large."""
+        sizes = torch.tensor([block.nodes for block in self.blocks], device=self.device)
+        place = torch.arange(max(block.nodes for block in self.blocks), device=self.device)
+        filled = place >= sizes[:, None, None]
+        return filled if filled.any() else None
 
     def edges(self, left: np.ndarray, right: np.ndarray, size: tuple[int, int]) -> EdgeIndex:
         """An index of edges on the device of the stack."""
@@ -139,6 +160,9 @@ class TypedEdges:
         """The same edges from the node to the edge's type."""
         self.neighbour_types = graph.edges(right, kind, (nodes, self.num_types))
         """The same edges from the neighbour to the edge's type."""
+        # Each edge twice, to the neighbour and to the type, which stand one after the other.
+        both = np.stack([right, nodes + kind], axis=1).ravel()
+        self._reflections = graph.edges(np.repeat(left, 2), both, (nodes, nodes + self.num_types))
         self._block_of_node = graph.block_of_node.repeat(copies)
         types = np.repeat(np.arange(self.num_types), lengths)
         shares = np.repeat(1 / lengths, lengths)
@@ -153,6 +177,14 @@ class TypedEdges:
     def directions(self, relations: Tensor) -> Tensor:
         """For each type the mean of its relations' vectors, brought to length one."""
         return torch.nn.functional.normalize(self._relation_mean(relations), dim=1)
+
+    def reflected_sum(self, weights: Tensor, along: Tensor, rows: Tensor, types: Tensor) -> Tensor:
+        """For each node the weighted sum of its neighbours' rows h, each reflected by its edge's type r.
+
+        `along` is h . r, so that the sum of  w (h - 2 (h . r) r)  is one sparse product.
+        """
+        both = torch.stack([weights, -2 * weights * along], dim=1).flatten()
+        return weighted_sum(self._reflections, both, torch.cat([rows, types]))
 
     def of_nodes(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The product of each node's row with the weights of its block."""
@@ -169,8 +201,10 @@ def distinct(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray
     >>> [ends.tolist() for ends in distinct(np.array([1, 0, 1]), np.array([2, 3, 2]), 4)]
     [[0, 1], [3, 2]]
     """
-    # One integer per pair sorts many times faster than rows of two.
-    keys = np.unique(left.astype(np.int64) * max(size, 1) + right)
+    # One integer per pair sorts many times faster than rows of two. np.unique would hash the
+    # integers, which takes a hundred times longer than sorting them.
+    keys = np.sort(left.astype(np.int64) * max(size, 1) + right)
+    keys = keys[np.diff(keys, prepend=-1) > 0]
     return keys // max(size, 1), keys % max(size, 1)
 
 

@@ -50,12 +50,15 @@ def limit(device: str, memory: int | None) -> Iterator[None]:
     else:
         import torch
 
-        total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(memory / total, 1.0), device)
+        gpu = torch.device(device).index  # None for the current one
+        total = torch.cuda.get_device_properties(gpu).total_memory
+        # Blocks that torch keeps in reserve from before count; they may be of the wrong size.
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(min(memory / total, 1.0), gpu)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+            torch.cuda.set_per_process_memory_fraction(1.0, gpu)
 
 
 @contextmanager
