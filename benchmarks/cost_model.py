@@ -2,7 +2,7 @@
 
     python benchmarks/cost_model.py PAIR --device cuda
 
-PAIR is a folder of `divea synth` (100K entities will do). Subtasks of growing size are cut from it and
+PAIR is a folder of `divea synth` (30K entities will do). Subtasks of growing size are cut from it and
 embedded; peak memory and time are fitted by least squares to  fixed + a entities + b triples.  A trained
 model is timed over two small numbers of steps, whose difference counts for all of them. Each measurement
 is a process of its own.
@@ -70,10 +70,13 @@ def measure(pair: Path, name: str, size: int, device: str) -> dict[str, float]:
         return time.perf_counter() - began
 
     before = 0 if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # The first call of a process also loads kernels, which takes seconds on a GPU.
     if steps is None:
+        if device == "cuda":
+            timed()
         seconds = timed()
     else:
-        timed(steps=FEW)  # the first call of a process also loads kernels
+        timed(steps=FEW)
         few, more = timed(steps=FEW), timed(steps=MORE)
         seconds = few + (more - few) * (steps - FEW) / (MORE - FEW)
     if device == "cuda":
