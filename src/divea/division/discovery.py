@@ -118,6 +118,26 @@ def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str 
 LOCALITY = {"propagate": propagate, "bfs": bfs}
 
 
+def likelihood(adjacency: csr_array, seeds: Ids) -> np.ndarray:
+    """How likely entities are to have a counterpart at all, by their degree; 1 is as likely as any.
+
+    Where entities of some degree are rarer among the seeds than in the graph, they are so much less
+    likely: in DBP15K, 18 % of the target entities have one neighbour, but 1 in 300 of the seeds'.
+    Degrees are told apart by half octaves.
+
+    >>> path = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    >>> likelihood(path, np.array([1, 2])).tolist()  # the ends are expected once among two seeds
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    kind = np.rint(2 * np.log2(np.maximum(np.diff(adjacency.indptr), 1))).astype(np.int64)
+    total = np.bincount(kind)
+    expected = total * len(seeds) / max(1, len(kind))
+    seen = np.bincount(kind[seeds], minlength=len(total))
+    # One more of each, so that few seeds say little.
+    odds: np.ndarray = np.minimum(1, (seen + 1) / (expected + 1)).astype(np.float32)[kind]
+    return odds
+
+
 def discover(
     adjacency: csr_array,
     anchors: Links,
@@ -146,7 +166,11 @@ def discover(
     free = np.ones(size, dtype=bool)
     free[taken] = False
     blocks = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    # The paper's measure knows no such thing.
+    likely = likelihood(adjacency, taken) if locality == "propagate" else np.ones(size, dtype=np.float32)
     for block, rows, scores in blocks:
+        odds = torch.from_numpy(likely if rows is None else likely[rows]).to(device)
+        scores *= odds[:, None]
         if similarity is not None:
             learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
             scores += beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
