@@ -81,10 +81,10 @@ def block_of_parts(blocks: Sequence[range]) -> Ids:
     return np.append(np.repeat(np.arange(len(blocks)), lengths), -1).astype(np.int32)
 
 
-def region(matters: torch.Tensor) -> Ids | None:
+def region(matters: np.ndarray) -> Ids | None:
     """The rows of a region, or None where it is so large that the whole graph serves as well."""
-    rows = torch.nonzero(matters).ravel()
-    return None if 2 * len(rows) > len(matters) else rows.cpu().numpy().astype(np.int32)
+    rows = np.flatnonzero(matters).astype(np.int32)
+    return None if 2 * len(rows) > len(matters) else rows
 
 
 def cut_out(matrix: csr_array, rows: Ids | None) -> csr_array:

@@ -21,10 +21,8 @@ from divea.division.columns import (
     block_of_parts,
     by_part,
     column_blocks,
-    contains,
     cut_out,
     indicator,
-    positions,
     region,
     sparse_tensor,
     tie_draw,
@@ -65,14 +63,15 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device
         # Shares of whole blocks; with one block it is 1 wherever anything arrives.
         block_shares = _spread(whole, anchors, coarse, group).div_(total)
         for column, number in enumerate(group):
-            rows = region(block_shares[:, column] >= LEAST)
+            rows = region((block_shares[:, column] >= LEAST).cpu().numpy())
             if rows is None:
                 arrived = _spread(whole, anchors, parts, blocks[number])
             else:
-                inside = contains(rows, anchors)
+                place = np.full(size, -1, dtype=np.int32)
+                place[rows] = np.arange(len(rows), dtype=np.int32)
+                inside = place[anchors] >= 0
                 small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
-                own = positions(rows, anchors[inside])
-                arrived = _spread(small, own, parts[inside], blocks[number])
+                arrived = _spread(small, place[anchors[inside]], parts[inside], blocks[number])
             here = slice(None) if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
             share = arrived.div_(total[here])
             yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
@@ -91,13 +90,14 @@ def _spread(matrix: torch.Tensor, anchors: Ids, column_of: Ids, block: range) ->
 
 def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
     # Ten triples between two entities are more than one, but not ten times more.
-    weights = 1 + np.log(adjacency.data.astype(np.float32))
-    row_of = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
-    strength = np.bincount(row_of, weights, minlength=adjacency.shape[0])
-    weights *= (np.maximum(strength, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
-    received = np.maximum(np.bincount(row_of, weights, minlength=adjacency.shape[0]), 1e-9)
-    weights /= received.astype(np.float32)[row_of]
-    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
+    weights = (1 + logarithm).astype(np.float32)[adjacency.data - 1]
+    mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    ones = np.ones(adjacency.shape[0])
+    weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
+    received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+    weights /= np.repeat(received, np.diff(adjacency.indptr))
+    return mean
 
 
 def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
