@@ -1,9 +1,9 @@
-"""The settings of `propagate`, and what the likelihood of a degree adds, judged on held-out seeds alone: no test link is read.
+"""The settings of `propagate`, and what the likelihood of a degree adds, judged on held-out seeds alone.
 
     python benchmarks/propagation.py ../shared/data
 
 A fifth of the seeds is held out in five folds; shown is the share of them whose target is among the
-candidates of their part, with as many candidates as the part has members. N = 5.
+candidates of their part, with as many candidates as the part has members. N = 5. No test link is read.
 """
 
 from __future__ import annotations
