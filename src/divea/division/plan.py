@@ -20,8 +20,8 @@ SAFETY = 0.9
 EDGES_KEPT = 0.9
 """Share of a graph's triples per entity that a subtask keeps; 2M and DBP15K lie between .85 and .95."""
 
-SECONDS_PER_ENTITY = 2.0e-5
-"""Of the division itself, per entity of both graphs, two threads; benchmarks/divide.py at 2M."""
+SECONDS_PER_ENTITY = 1.0e-5
+"""Of the division itself, per entity of both graphs, CPU seconds; benchmarks/divide.py at 2M."""
 
 
 @dataclass(frozen=True)
