@@ -44,27 +44,28 @@ def match(
     """
     rows, columns = shuffled(sources, seed, _SOURCE_SALT), shuffled(candidates, seed, _TARGET_SALT)
     blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
-    top = min(top, len(columns))
+    device, top = embeddings.source.device, min(top, len(columns))
     # Results stay on the device until the end: fetching them block by block would stall a GPU.
-    found: list[tuple[Tensor, Tensor]] = []
-    best_of_column = torch.full((len(columns),), -torch.inf, device=embeddings.source.device)
+    values = [torch.zeros(0, top, device=device)]
+    places = [torch.zeros(0, top, dtype=torch.long, device=device)]
+    best_of_column = torch.full((len(columns),), -torch.inf, device=device)
     for _, block in blocks:
-        if block.numel() and top:
-            found.append(top_k(block, top))
+        if len(block):
+            best, where = top_k(block, top)
+            values.append(best)
+            places.append(where)
             torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
-    values, places = np.zeros((len(rows), top), np.float32), np.zeros((len(rows), top), np.int64)
-    if found:
-        ordered = largest_first(
-            torch.cat([part for part, _ in found]), torch.cat([part for _, part in found])
-        )
-        values, places = (part.cpu().numpy() for part in ordered)
-    mutual = _mutual(values, places, best_of_column.cpu().numpy())
+    score, place = largest_first(torch.cat(values), torch.cat(places))
+    mutual = _mutual(score, place, best_of_column)
+    target = torch.from_numpy(columns).to(device)[place]
+    target.masked_fill_(~score.isfinite(), -1)
     # Back from the order of the draw to the order in which the sources were asked for.
+    asked = np.asarray(sources, dtype=np.int64)
     place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
     place_of[rows] = np.arange(len(rows))
-    order = place_of[np.asarray(sources, dtype=np.int64)]
-    targets = np.where(np.isfinite(values), columns[places], -1) if len(columns) else places
-    return Matches(rows[order], targets[order].astype(np.int32), values[order], mutual[order])
+    order = torch.from_numpy(place_of[asked]).to(device)
+    target, score, mutual = (found[order].cpu().numpy() for found in (target, score, mutual))
+    return Matches(asked.astype(np.int32), target, score, mutual)
 
 
 def score_blocks(
@@ -112,15 +113,13 @@ def _unit_rows(embeddings: Tensor, ids: Ids) -> Tensor:
     return torch.nn.functional.normalize(chosen, dim=1)
 
 
-def _mutual(
-    values: npt.NDArray[np.float32], places: npt.NDArray[np.int64], best: npt.NDArray[np.float32]
-) -> npt.NDArray[np.bool_]:
+def _mutual(score: Tensor, place: Tensor, best_of_column: Tensor) -> Tensor:
     """Rows whose first choice chooses them back; of rows that tie for a target, the first drawn."""
-    if not places.shape[1]:
-        return np.zeros(len(places), dtype=bool)
-    first = places[:, 0]
-    candidates = np.flatnonzero(np.isfinite(values[:, 0]) & (values[:, 0] >= best[first]))
-    # Written from the last drawn to the first, the first drawn stays.
-    winner = np.full(len(best), -1)
-    winner[first[candidates[::-1]]] = candidates[::-1]
-    return winner[first] == np.arange(len(first))
+    if not place.shape[1]:
+        return torch.zeros(len(place), dtype=torch.bool, device=place.device)
+    first, row = place[:, 0], torch.arange(len(place), device=place.device)
+    chosen = score[:, 0].isfinite() & (score[:, 0] >= best_of_column[first])
+    nobody = len(place)
+    winner = torch.full_like(best_of_column, nobody, dtype=torch.long)
+    winner.scatter_reduce_(0, first, row.where(chosen, nobody), "amin")
+    return winner[first] == row

@@ -21,7 +21,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     columns = scores.shape[1]
     k = min(k, columns)
-    if columns < 4 * k * _GROUP:
+    if columns < 4 * max(k, 1) * _GROUP:
         values, indices = scores.topk(k, dim=1, sorted=False)
         return values, indices
     # A group is every stride-th column: then neighbouring columns are compared side by side,

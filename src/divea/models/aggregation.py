@@ -128,9 +128,9 @@ class EdgeIndex:
         cls, left: np.ndarray, right: np.ndarray, size: tuple[int, int], device: str | torch.device = "cpu"
     ) -> EdgeIndex:
         """From the two ends of every edge; fastest where `left` is sorted."""
-        ends = torch.from_numpy(left.astype(np.int64)), torch.from_numpy(right.astype(np.int64))
+        left, right = left.astype(np.int64, copy=False), right.astype(np.int64, copy=False)
         by_left, by_right = _group(left, right, size, device), _group(right, left, size[::-1], device)
-        return cls(ends[0].to(device), ends[1].to(device), by_left, by_right)
+        return cls(torch.from_numpy(left).to(device), torch.from_numpy(right).to(device), by_left, by_right)
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """left[i] . right[j] for every edge."""
@@ -254,11 +254,15 @@ class _EdgeSoftmax(torch.autograd.Function):
 
 def _group(ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device) -> Rows:
     sorted_already = bool((ends[1:] >= ends[:-1]).all())
-    order = np.arange(len(ends)) if sorted_already else np.argsort(ends, kind="stable")
+    order = np.arange(len(ends))
+    if not sorted_already:
+        # A sort of integers that hold end and place is many times faster than a stable argsort.
+        bits = len(ends).bit_length()
+        order = np.sort(ends << bits | order) & ((1 << bits) - 1)
     starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=size[0]))])
     return Rows(
         torch.from_numpy(starts).to(device),
-        torch.from_numpy(others[order].astype(np.int64)).to(device),
+        torch.from_numpy(others if sorted_already else others[order]).to(device),
         size,
         None if sorted_already else torch.from_numpy(order).to(device),
     )
