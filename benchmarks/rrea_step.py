@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -46,16 +47,19 @@ class PlainEncoder(RreaEncoder):
 class PlainRrea(Rrea):
     """The margin loss with a row for every end of every pair."""
 
-    def _loss(self, rows: Tensor, graph: StackedGraph, draws: Draws) -> Tensor:
-        rows = draws.dropout(rows, self.options.dropout)
+    def _loss(self, graph: StackedGraph, draws: Draws) -> Callable[[Tensor], Tensor]:
         seeds, count = graph.seeds[0].long(), graph.blocks[0].nodes
-        false_right, false_left = draws.nodes(0, count), draws.nodes(0, count)
-        turn = torch.arange(count, device=rows.device) % len(seeds)
-        left, right = rows[seeds[turn, 0]], rows[seeds[turn, 1]]
-        close = (left - right).abs().sum(dim=1) + self.options.margin
-        to_right = torch.relu(close - (left - rows[false_right]).abs().sum(dim=1))
-        to_left = torch.relu(close - (rows[false_left] - right).abs().sum(dim=1))
-        return (to_right + to_left).sum() / count
+
+        def loss(rows: Tensor) -> Tensor:
+            false_right, false_left = draws.nodes([count]), draws.nodes([count])
+            turn = torch.arange(count, device=rows.device) % len(seeds)
+            left, right = rows[seeds[turn, 0]], rows[seeds[turn, 1]]
+            close = (left - right).abs().sum(dim=1) + self.options.margin
+            to_right = torch.relu(close - (left - rows[false_right]).abs().sum(dim=1))
+            to_left = torch.relu(close - (rows[false_left] - right).abs().sum(dim=1))
+            return (to_right + to_left).sum() / count
+
+        return loss
 
 
 KINDS = {"sparse": (Rrea, RreaEncoder), "plain": (PlainRrea, PlainEncoder)}
@@ -90,11 +94,12 @@ def measure(kind: str, arguments: argparse.Namespace) -> None:
     make_model, make_encoder = KINDS[kind]
     model, encoder = make_model(options), make_encoder(graph, draws, options)
     optimiser = torch.optim.RMSprop(encoder.parameters(), options.learning_rate, 0.9, 1e-7)
+    measured = model._loss(graph, draws)
     loss, times, on_gpu = 0.0, [], device == "cuda"
     before = baseline(on_gpu)
     for step in range((arguments.steps or (20 if on_gpu else 3)) + 1):
         start = time.perf_counter()
-        value = model._loss(encoder(), graph, draws)
+        value = measured(draws.dropout(encoder(), options.dropout))
         optimiser.zero_grad(set_to_none=True)
         value.backward()
         optimiser.step()

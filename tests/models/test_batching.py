@@ -18,14 +18,6 @@ FEW_STEPS = {
 }
 
 
-@pytest.fixture
-def double_precision():
-    """Optimisers blow rounding up (a gradient of 1e-12 is a full step of RMSprop), so it must be tiny."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 @pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("name", FEW_STEPS)
 def test_together_is_one_by_one(name):

@@ -7,9 +7,10 @@ import torch
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.models.dual_amn import DualAmnEncoder, DualAmnOptions
 from divea.models.gcn_align import convolution
+from divea.models.losses import HardLoss, MarginLoss, l1_distances, l1_gradient
 from divea.models.rrea import RreaEncoder, RreaOptions
 from divea.models.stacking import StackedGraph
-from divea.models.training import Draws, hard_loss, l1_distances, margin_loss
+from divea.models.training import Draws
 from tests.models.planted import planted
 
 
@@ -93,39 +94,81 @@ def test_l1_distances_and_their_gradient():
     rows = torch.randn(9, 300, generator=generator, requires_grad=True)
     left, right = torch.randint(9, (2, 5000), generator=generator)
     weights = torch.randn(5000, generator=generator)
-    ours, plain = l1_distances(rows, left, right), (rows[left] - rows[right]).abs().sum(dim=1)
-    assert torch.allclose(ours, plain, rtol=1e-5)
-    gradients = [torch.autograd.grad((found * weights).sum(), rows)[0] for found in (ours, plain)]
-    assert torch.allclose(*gradients, atol=1e-2)
+    plain = (rows[left] - rows[right]).abs().sum(dim=1)
+    assert torch.allclose(l1_distances(rows, left, right), plain, rtol=1e-5)
+    (expected,) = torch.autograd.grad((plain * weights).sum(), rows)
+    assert torch.allclose(l1_gradient(rows.detach(), left, right, weights), expected, atol=1e-2)
 
 
-def test_margin_loss(stack):
-    draws = Draws(stack, [5, 6])
-    rows = torch.randn(stack.num_nodes, 7, generator=torch.Generator().manual_seed(0))
-    negatives = [(draws.nodes(b, 17), draws.nodes(b, 17)) for b in range(2)]
-    expected = 0.0
-    for seeds, (false_right, false_left) in zip(stack.seeds, negatives, strict=True):
-        for k in range(17):
+def agree(ours, plain, rows):
+    """The same loss and the same gradient."""
+    assert ours.item() == pytest.approx(plain.item(), rel=1e-6)
+    gradients = [torch.autograd.grad(loss, rows)[0] for loss in (ours, plain)]
+    assert torch.allclose(*gradients, rtol=1e-6, atol=1e-9)
+    assert gradients[0].any()
+
+
+@pytest.fixture(params=["both blocks", "a block without seeds"])
+def seeded(stack, request):
+    """The stack, and the same with one block that has no seeds."""
+    if request.param == "both blocks":
+        return stack
+    tasks = [planted(seed=seed, entities=15 + 4 * seed, triples=70, seeds=6 * seed)[0] for seed in range(2)]
+    return StackedGraph(tasks)
+
+
+def normal(graph, columns=7):
+    shape, generator = (graph.num_nodes, columns), torch.Generator().manual_seed(0)
+    return torch.randn(shape, generator=generator).requires_grad_()
+
+
+@pytest.mark.usefixtures("double_precision")
+def test_margin_loss(seeded):
+    rows, counts = normal(seeded), [17, 5]
+    # Some pairs violate the margin, others do not.
+    margin_loss = MarginLoss(seeded, counts, 0.5)
+    false_right, false_left = margin_loss.draw(Draws(seeded, [5, 6]))
+    expected, at = 0.0, 0
+    for seeds, count in zip(seeded.seeds, counts, strict=True):
+        for k in range(count if len(seeds) else 0):
             left, right = seeds[k % len(seeds)].tolist()
-            close = (rows[left] - rows[right]).abs().sum() + 3
-            for far in (rows[left] - rows[false_right[k]], rows[false_left[k]] - rows[right]):
-                expected += float(torch.relu(close - far.abs().sum())) / 17
-    assert float(margin_loss(rows, stack, negatives, 3.0)) == pytest.approx(expected, rel=1e-4)
+            close = (rows[left] - rows[right]).abs().sum() + 0.5
+            for far in (rows[left] - rows[false_right[at]], rows[false_left[at]] - rows[right]):
+                expected += torch.relu(close - far.abs().sum()) / count
+            at += 1
+    assert at == len(false_right) == len(false_left)
+    agree(margin_loss(rows, false_right, false_left), expected, rows)
 
 
-def test_hard_loss(stack):
-    rows = torch.randn(stack.num_nodes, 7, generator=torch.Generator().manual_seed(0))
-    expected = 0.0
-    for block, seeds in zip(stack.blocks, stack.seeds, strict=True):
-        nodes = rows[block.first : block.last]
+def test_random_ends_are_of_their_block(stack):
+    drawn = Draws(stack, [5, 6]).nodes([40, 60])
+    assert torch.equal(stack.block_of_node[drawn], torch.tensor([0] * 40 + [1] * 60))
+
+
+@pytest.mark.usefixtures("double_precision")
+@pytest.mark.parametrize("batch", [100, 5], ids=["all seeds", "a batch of them"])
+@pytest.mark.parametrize("equal", [False, True], ids=["padded", "blocks of one size"])
+def test_hard_loss(seeded, batch, equal):
+    if equal:
+        tasks = [planted(seed=seed, entities=15, triples=70, seeds=6 + seed)[0] for seed in range(2)]
+        seeded = StackedGraph(tasks)
+    assert (seeded.padding is None) == equal
+    rows, expected = normal(seeded), 0.0
+    hard_loss = HardLoss(seeded, batch, 1.0, 30.0, 10.0)
+    chosen = Draws(seeded, [3, 4]).sample([batch, batch])
+    for block, every, some in zip(seeded.blocks, seeded.seeds, chosen, strict=True):
+        nodes, seeds = rows[block.first : block.last], every[some]
         for left, right in seeds.tolist():
             close = (rows[left] - rows[right]).square().sum()
             for end in (left, right):
                 violation = close + 1 - (rows[end] - nodes).square().sum(dim=1)
-                violation[[left - block.first, right - block.first]] = 0
-                scaled = (violation - violation.mean()) / violation.std(correction=0)
-                expected += float(torch.logsumexp(30 * scaled + 10, dim=0)) / len(seeds)
-    assert float(hard_loss(rows, stack, stack.seeds, 1.0, 30.0, 10.0)) == pytest.approx(expected, rel=1e-4)
+                own = torch.zeros(block.nodes, dtype=torch.bool)
+                own[[left - block.first, right - block.first]] = True
+                violation = violation.masked_fill(own, 0)
+                mean, deviation = violation.detach().mean(), violation.detach().std(correction=0)
+                logits = 30 * (violation - mean) / deviation + 10
+                expected = expected + torch.logsumexp(logits, dim=0) / len(seeds)
+    agree(hard_loss(rows, Draws(seeded, [3, 4])), expected, rows)
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean(stack):

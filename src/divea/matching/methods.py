@@ -64,8 +64,8 @@ def match(
     place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
     place_of[rows] = np.arange(len(rows))
     order = torch.from_numpy(place_of[asked]).to(device)
-    target, score, mutual = (found[order].cpu().numpy() for found in (target, score, mutual))
-    return Matches(asked.astype(np.int32), target, score, mutual)
+    columns_found = (found[order].cpu().numpy() for found in (target, score, mutual))
+    return Matches(asked.astype(np.int32), *columns_found)
 
 
 def score_blocks(

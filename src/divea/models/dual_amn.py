@@ -21,14 +21,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
 from divea.models.aggregation import at_right, edge_dot, edge_softmax, weighted_sum
 from divea.models.interface import Model
+from divea.models.losses import HardLoss
 from divea.models.stacking import StackedGraph
-from divea.models.training import Draws, glorot, hard_loss, train
+from divea.models.training import Draws, glorot, train
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,13 @@ class DualAmn(Model):
         draws = Draws(graph, seeds)
         encoder = DualAmnEncoder(graph, draws, options)
 
-        def loss(step: int) -> Tensor:
-            rows = draws.dropout(encoder(), options.dropout)
-            batches = [draws.sample(block, options.batch) for block in range(len(graph.blocks))]
-            return hard_loss(rows, graph, batches, options.margin, options.scale, options.shift)
+        hard_loss = HardLoss(graph, options.batch, options.margin, options.scale, options.shift)
 
-        train(
-            torch.optim.RMSprop(encoder.parameters(), options.learning_rate, 0.9, 1e-7), loss, options.steps
-        )
+        def loss(step: int) -> Tensor:
+            return hard_loss(draws.dropout(encoder(), options.dropout), draws)
+
+        optimiser = torch.optim.RMSprop(encoder.parameters(), options.learning_rate, 0.9, 1e-7)
+        train(optimiser, loss, options.steps)
         with torch.no_grad():
             return graph.split(encoder())
 
@@ -87,7 +86,7 @@ class DualAmn(Model):
         width = 2 * (self.options.layers + 1) * self.options.dimensions
         edges = 2 * (task.source.num_triples + task.target.num_triples)
         pairs = min(self.options.batch, len(task.seeds))
-        return 4 * (8 * nodes * width + 9 * nodes * pairs + 60 * edges)
+        return 4 * (8 * nodes * width + 3 * nodes * pairs + 60 * edges)
 
 
 class DualAmnEncoder(torch.nn.Module):
@@ -140,13 +139,11 @@ class _Channel(torch.nn.Module):
 
     def gated(self, rows: Tensor) -> Tensor:
         """Matching across graphs: the gate between a description and what is special in it."""
-        sizes = [block.nodes for block in self.graph.blocks]
         # Blocks padded to one size, so that each meets its own proxies and gate in one product.
-        padded = pad_sequence(list(torch.split(rows, sizes)), batch_first=True)
-        proxies = torch.unflatten(self.proxies, 0, (len(sizes), -1))
-        gate = torch.unflatten(self.gate, 0, (len(sizes), -1))
+        padded, blocks = self.graph.padded(rows), len(self.graph.blocks)
+        proxies = torch.unflatten(self.proxies, 0, (blocks, -1))
+        gate = torch.unflatten(self.gate, 0, (blocks, -1))
         nearest = torch.softmax(normalize(padded, dim=2) @ normalize(proxies, dim=2).mT, dim=2)
         special = padded - nearest @ proxies
         share = torch.sigmoid(special @ gate + self.bias)
-        mixed = share * padded + (1 - share) * special
-        return torch.cat([part[:size] for part, size in zip(mixed, sizes, strict=True)])
+        return self.graph.unpadded(torch.lerp(special, padded, share))

@@ -23,8 +23,9 @@ from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
 from divea.models.aggregation import FixedSum
 from divea.models.interface import Model
+from divea.models.losses import MarginLoss
 from divea.models.stacking import StackedGraph, distinct
-from divea.models.training import Draws, margin_loss, train
+from divea.models.training import Draws, train
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ class GcnAlign(Model):
         deviations = [max(count, 1) ** -0.5 for count in counts]
         entities = draws.normal(counts, self.options.dimensions, deviations)
         convolve = convolution(graph)
-        negatives: list[tuple[Tensor, Tensor]] = []
+        counts = [self.options.negatives * len(seeds) for seeds in graph.seeds]
+        margin_loss = MarginLoss(graph, counts, self.options.margin)
+        false_ends: list[Tensor] = []
 
         def forward() -> Tensor:
             # Of length one at every step, as in the public code: what is trained is a direction.
@@ -71,17 +74,13 @@ class GcnAlign(Model):
 
         def loss(step: int) -> Tensor:
             if step % self.options.keep_negatives == 0:
-                negatives[:] = self._negatives(graph, draws)
+                false_ends[:] = margin_loss.draw(draws)
             # The code averages over both sides at once: half of what a mean over one side is.
-            return 0.5 * margin_loss(forward(), graph, negatives, self.options.margin)
+            return 0.5 * margin_loss(forward(), *false_ends)
 
         train(torch.optim.SGD([entities], self.options.learning_rate), loss, self.options.steps)
         with torch.no_grad():
             return graph.split(forward())
-
-    def _negatives(self, graph: StackedGraph, draws: Draws) -> list[tuple[Tensor, Tensor]]:
-        counts = [self.options.negatives * len(seeds) for seeds in graph.seeds]
-        return [(draws.nodes(b, count), draws.nodes(b, count)) for b, count in enumerate(counts)]
 
     def memory(self, task: AlignmentTask) -> int:
         nodes = task.source.num_entities + task.target.num_entities

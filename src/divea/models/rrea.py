@@ -15,7 +15,7 @@ the neighbour and the relation. So no vector per edge is ever made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,8 +26,9 @@ from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
 from divea.models.aggregation import at_left, at_right, edge_dot, edge_softmax, weighted_sum
 from divea.models.interface import Model
+from divea.models.losses import HardLoss, MarginLoss
 from divea.models.stacking import StackedGraph, TypedEdges
-from divea.models.training import Draws, glorot, hard_loss, margin_loss, train
+from divea.models.training import Draws, glorot, train
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,20 @@ class Rrea(Model):
         draws = Draws(graph, seeds)
         encoder = RreaEncoder(graph, draws, self.options)
         optimiser = torch.optim.RMSprop(encoder.parameters(), self.options.learning_rate, 0.9, 1e-7)
-        train(optimiser, lambda step: self._loss(encoder(), graph, draws), self.options.steps)
+        loss = self._loss(graph, draws)
+        train(
+            optimiser, lambda step: loss(draws.dropout(encoder(), self.options.dropout)), self.options.steps
+        )
         with torch.no_grad():
             return graph.split(encoder())
 
-    def _loss(self, rows: Tensor, graph: StackedGraph, draws: Draws) -> Tensor:
-        options, blocks = self.options, range(len(graph.blocks))
-        rows = draws.dropout(rows, options.dropout)
+    def _loss(self, graph: StackedGraph, draws: Draws) -> Callable[[Tensor], Tensor]:
+        options = self.options
         if options.loss == "hard":
-            batches = [draws.sample(block, options.batch) for block in blocks]
-            return hard_loss(
-                rows, graph, batches, options.hard_margin, options.hard_scale, options.hard_shift
-            )
-        counts = [block.nodes for block in graph.blocks]
-        negatives = [(draws.nodes(b, counts[b]), draws.nodes(b, counts[b])) for b in blocks]
-        return margin_loss(rows, graph, negatives, options.margin)
+            hard = HardLoss(graph, options.batch, options.hard_margin, options.hard_scale, options.hard_shift)
+            return lambda rows: hard(rows, draws)
+        margin = MarginLoss(graph, [block.nodes for block in graph.blocks], options.margin)
+        return lambda rows: margin(rows, *margin.draw(draws))
 
     def memory(self, task: AlignmentTask) -> int:
         nodes = task.source.num_entities + task.target.num_entities

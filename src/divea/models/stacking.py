@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.matching import Embeddings
@@ -74,6 +75,26 @@ class StackedGraph:
     def split(self, rows: Tensor) -> list[Embeddings]:
         """A row per node, cut into the embeddings of each task."""
         return [Embeddings(rows[b.first : b.middle], rows[b.middle : b.last]) for b in self.blocks]
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """A row per node as blocks x nodes x columns, small blocks filled up with zeros."""
+        if self.padding is None:
+            return torch.unflatten(rows, 0, (len(self.blocks), -1))
+        return pad_sequence(list(torch.split(rows, [block.nodes for block in self.blocks])), True)
+
+    def unpadded(self, rows: Tensor) -> Tensor:
+        """The inverse of `padded`."""
+        if self.padding is None:
+            return rows.flatten(0, 1)
+        return torch.cat([part[: block.nodes] for part, block in zip(rows, self.blocks, strict=True)])
+
+    @cached_property
+    def padding(self) -> Tensor | None:
+        """Blocks x 1 x nodes: what `padded` filled up; None where blocks are equally large."""
+        sizes = torch.tensor([block.nodes for block in self.blocks], device=self.device)
+        place = torch.arange(max(block.nodes for block in self.blocks), device=self.device)
+        filled = place >= sizes[:, None, None]
+        return filled if filled.any() else None
 
     def edges(self, left: np.ndarray, right: np.ndarray, size: tuple[int, int]) -> EdgeIndex:
         """An index of edges on the device of the stack."""

@@ -1,0 +1,210 @@
+"""What training minimises: the margin loss of RREA and GCN-Align, the hard loss of Dual-AMN.
+
+A loss is a sum over the blocks of a stack (`divea.models.stacking`), done for all of them in one
+go: a GPU that is given a small operation per block spends its time on being told what to do.
+Both know their gradient in closed form and compute most of it on the way to the loss, which takes
+far fewer passes over memory than recording every operation would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from divea.models.aggregation import Rows
+from divea.models.stacking import StackedGraph
+from divea.models.training import Draws
+
+
+class MarginLoss:
+    """Seeds closer, by L1 and a margin, than their ends are to random nodes.
+
+    Block b has `counts[b]` random right ends and as many left ones; the k-th belongs to its seed
+    number k modulo the number of its seeds. A block's loss is the mean over them.
+    """
+
+    def __init__(self, graph: StackedGraph, counts: Sequence[int], margin: float):
+        self.margin = margin
+        known = [len(seeds) for seeds in graph.seeds]
+        self.counts = [count if length else 0 for count, length in zip(counts, known, strict=True)]
+        turns, shares, before = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0)], 0
+        for count, length in zip(self.counts, known, strict=True):
+            turns.append(before + torch.arange(count) % max(length, 1))
+            shares.append(torch.full((length,), 1 / max(count, 1)))
+            before += length
+        self._turn, self._share = torch.cat(turns).to(graph.device), torch.cat(shares).to(graph.device)
+        seeds = torch.cat(graph.seeds).long()
+        self._seed_left, self._seed_right = seeds[:, 0], seeds[:, 1]
+        self._left = torch.cat([self._seed_left, self._seed_left[self._turn]])
+        self._turn_right = self._seed_right[self._turn]
+
+    def draw(self, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Random right ends and random left ends, block after block."""
+        return draws.nodes(self.counts), draws.nodes(self.counts)
+
+    def __call__(self, rows: Tensor, false_right: Tensor, false_left: Tensor) -> Tensor:
+        """The loss of a row per node, given random ends as `draw` gives them."""
+        if not len(self._turn):
+            return rows.new_zeros(())
+        left = torch.cat([self._left, false_left])
+        right = torch.cat([self._seed_right, false_right, self._turn_right])
+        loss: Tensor = _MarginLoss.apply(  # type: ignore[no-untyped-call]
+            rows, left, right, self._turn, self._share, self.margin
+        )
+        return loss
+
+
+class _MarginLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, left: Tensor, right: Tensor, turn: Tensor, share: Tensor, margin: float
+    ) -> Tensor:
+        distances = l1_distances(rows, left, right)
+        close, far = distances[: len(share)], distances[len(share) :].view(2, -1)
+        excess = torch.relu_(close[turn] + margin - far)
+        # How often a seed is too far. Whole numbers add up exactly, so the order, which a GPU leaves
+        # to chance, makes no difference.
+        violated = (excess > 0).to(rows.dtype)
+        often = torch.zeros_like(share).index_add_(0, turn, violated.sum(dim=0))
+        slopes = torch.cat([often * share, (-violated * share[turn]).flatten()])
+        ctx.save_for_backward(rows, left, right, slopes)
+        return (excess.sum(dim=0) * share[turn]).sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        rows, left, right, slopes = ctx.saved_tensors
+        return l1_gradient(rows, left, right, slopes * grad), None, None, None, None, None
+
+
+_CACHED, _LARGE = 1 << 18, 1 << 24  # numbers per part: in a CPU's cache, and enough to fill a GPU
+
+
+def l1_distances(rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The L1 distance of each pair of rows, without a row per pair in memory.
+
+    >>> l1_distances(torch.tensor([[0., 1.], [2., 2.]]), torch.tensor([0]), torch.tensor([1])).tolist()
+    [3.0]
+    """
+    step = max(1, (_LARGE if rows.is_cuda else _CACHED) // max(rows.shape[1], 1))
+    parts = [
+        (rows[some] - rows[others]).abs_().sum(dim=1)
+        for some, others in zip(torch.split(left, step), torch.split(right, step), strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def l1_gradient(rows: Tensor, left: Tensor, right: Tensor, slopes: Tensor) -> Tensor:
+    """The gradient of the sum of slope times L1 distance over pairs, for every row."""
+    # Node x pair, +1 for the left end and -1 for the right one: a sparse product sums the
+    # signs of all pairs that a node stands in.
+    ends, order = torch.cat([left, right]).sort(stable=True)
+    starts = torch.searchsorted(ends, torch.arange(len(rows) + 1, device=rows.device))
+    sign = torch.where(order < len(left), 1.0, -1.0).to(rows.dtype)
+    incidence = Rows(starts, order % len(left), (len(rows), len(left)))
+    gradient = torch.empty_like(rows)
+    step = max(32, _LARGE // len(left)) if rows.is_cuda else 128
+    for part, to_part in zip(torch.split(rows, step, dim=1), torch.split(gradient, step, dim=1), strict=True):
+        signs = (part[left] - part[right]).sign_().mul_(slopes[:, None])
+        to_part.copy_(incidence.product(sign, signs))
+    return gradient
+
+
+class HardLoss:
+    """Normalised hard sample mining (Dual-AMN): every node is a negative, the near ones weigh most.
+
+    For each end of a seed, the margin violations by all nodes of the block are brought to mean 0
+    and deviation 1 and enter a smooth maximum (log-sum-exp). The true pair itself counts as no
+    violation. A block's loss is the mean over the seeds of a batch, all of them where there are no
+    more than `batch`. Blocks are padded to one number of nodes and done in one batched product, so
+    a seed meets the nodes of its own block only.
+    """
+
+    def __init__(self, graph: StackedGraph, batch: int, margin: float, scale: float, shift: float):
+        self.graph, self.margin, self.scale, self.shift = graph, margin, scale, shift
+        counts = [min(batch, len(seeds)) for seeds in graph.seeds]
+        self._counts = counts
+        self._draws = any(count < len(seeds) for count, seeds in zip(counts, graph.seeds, strict=True))
+        local = [seeds - block.first for seeds, block in zip(graph.seeds, graph.blocks, strict=True)]
+        self._seeds = local
+        self._pairs = pad_sequence([seeds[:count] for seeds, count in zip(local, counts, strict=True)], True)
+        shares = [torch.full((count, 1), 1 / max(count, 1)) for count in counts]
+        self._share = pad_sequence(shares, batch_first=True).to(graph.device)
+        self._block = torch.arange(len(counts), device=graph.device)[:, None]
+
+    def __call__(self, rows: Tensor, draws: Draws) -> Tensor:
+        """The loss of a row per node over a batch of seeds."""
+        if not self._pairs.numel():
+            return rows.new_zeros(())
+        nodes = self.graph.padded(rows)
+        pairs = self._batch(draws)
+        left, right = nodes[self._block, pairs[..., 0]], nodes[self._block, pairs[..., 1]]
+        close = (left - right).square().sum(dim=2, keepdim=True) + self.margin
+        total = rows.new_zeros(())
+        for end in (left, right):
+            largest: Tensor = _SmoothMaximum.apply(  # type: ignore[no-untyped-call]
+                end, nodes, close, pairs, self.graph.padding, self.scale
+            )
+            total = total + ((largest + self.shift) * self._share).sum()
+        return total
+
+    def _batch(self, draws: Draws) -> Tensor:
+        """The seeds of a step, padded; nodes are counted from the start of their block."""
+        if not self._draws:
+            return self._pairs
+        numbers = draws.sample(self._counts)
+        return pad_sequence([seeds[some] for seeds, some in zip(self._seeds, numbers, strict=True)], True)
+
+
+class _SmoothMaximum(torch.autograd.Function):
+    """log sum exp over the nodes n of a block of  slope * (violation[n] - mean),  for each seed's end e:
+
+        violation[n] = close - |e - n|^2, or 0 where n is an end of the seed itself
+        slope        = scale / deviation of the violations
+
+    Mean and slope count as constants, as in the public code; hence the gradient by the violations
+    is slope * softmax, the one matrix of seeds x nodes that is kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        end: Tensor,
+        nodes: Tensor,
+        close: Tensor,
+        pairs: Tensor,
+        padding: Tensor | None,
+        scale: float,
+    ) -> Tensor:
+        size = nodes.shape[1] if padding is None else (~padding).sum(dim=2, keepdim=True)
+        matrix = (2 * end) @ nodes.mT
+        matrix += close - end.square().sum(dim=2, keepdim=True)
+        matrix -= nodes.square().sum(dim=2)[:, None, :]
+        matrix.scatter_(2, pairs, 0)
+        if padding is not None:
+            matrix.masked_fill_(padding, 0)
+        matrix -= matrix.sum(dim=2, keepdim=True) / size
+        if padding is not None:
+            matrix.masked_fill_(padding, 0)
+        variance = torch.linalg.vector_norm(matrix, dim=2, keepdim=True).square_() / size
+        slope = scale * variance.clamp_min_(1e-12).rsqrt_()
+        matrix *= slope
+        if padding is not None:
+            matrix.masked_fill_(padding, -torch.inf)
+        peak = matrix.amax(dim=2, keepdim=True)
+        total = matrix.sub_(peak).exp_().sum(dim=2, keepdim=True)
+        matrix.mul_(slope / total).scatter_(2, pairs, 0)
+        ctx.save_for_backward(end, nodes, matrix)
+        return total.log_() + peak
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        end, nodes, matrix = ctx.saved_tensors
+        weighted = grad * end
+        to_close = grad * matrix.sum(dim=2, keepdim=True)
+        to_end = 2 * (grad * (matrix @ nodes) - to_close * end)
+        to_nodes = 2 * (matrix.mT @ weighted - (matrix.mT @ grad) * nodes)
+        return to_end, to_nodes, to_close, None, None, None
