@@ -55,23 +55,27 @@ def match(
             values.append(best)
             places.append(where)
             torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
-    score, place = largest_first(torch.cat(values), torch.cat(places))
-    mutual = _mutual(score, place, best_of_column)
-    target = torch.from_numpy(columns).to(device)[place]
-    target.masked_fill_(~score.isfinite(), -1)
-    # Back from the order of the draw to the order in which the sources were asked for.
+    # Back from the order of the draw to the order in which the sources were asked for. Before
+    # anything below waits for a GPU, so that both work at once.
     asked = np.asarray(sources, dtype=np.int64)
     place_of = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.int64)
     place_of[rows] = np.arange(len(rows))
-    order = torch.from_numpy(place_of[asked]).to(device)
-    columns_found = (found[order].cpu().numpy() for found in (target, score, mutual))
-    return Matches(asked.astype(np.int32), *columns_found)
+    order = place_of[asked]
+    score, place = largest_first(torch.cat(values), torch.cat(places))
+    mutual = _mutual(score, place, best_of_column)
+    target = torch.from_numpy(columns).to(device)[place].masked_fill_(~score.isfinite(), -1)
+    back = torch.from_numpy(order).to(device)
+    found = (column[back].cpu().numpy() for column in (target, score, mutual))
+    return Matches(asked.astype(np.int32), *found)
 
 
 def score_blocks(
     embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MEMORY_BUDGET
 ) -> Blocks:
-    """Blocks of scores, each with the row it starts at and complete over all `columns`."""
+    """Blocks of scores, each with the row it starts at and complete over all `columns`.
+
+    Use a block before asking for the next, which may be written over it.
+    """
     if method not in METHODS:
         raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
     return METHODS[method](
@@ -94,10 +98,10 @@ def _sinkhorn_blocks(source: Tensor, target: Tensor, memory: int) -> Blocks:
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
     weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
     step = rows_per_block(len(target), memory)
+    buffer = source.new_empty(min(step, len(source)), len(target))
     for start in range(0, len(source), step):
         values, places = weights.values[start : start + step], weights.columns[start : start + step]
-        block = torch.full((len(values), len(target)), -torch.inf, device=values.device)
-        yield start, block.scatter_(1, places, values)
+        yield start, buffer[: len(values)].fill_(-torch.inf).scatter_(1, places, values)
 
 
 METHODS: dict[str, Callable[[Tensor, Tensor, int], Blocks]] = {

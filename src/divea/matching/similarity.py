@@ -17,19 +17,26 @@ from divea.matching.top_k import top_k
 MEMORY_BUDGET = 1 << 30
 """Bytes that a block of scores and its temporaries may take unless the caller says otherwise."""
 
-_COPIES = 2  # the block itself and what its readers make of it
+_SHARE = 0.8  # of the budget for the block itself; the rest is for what its readers make of it
+_TILE = 256  # rows that GPUs multiply at a time: a remainder of a few costs as much as all of them
 
 
 def rows_per_block(columns: int, memory: int) -> int:
-    """How many rows of float32 scores fit the budget, at least one."""
-    return max(1, memory // (4 * _COPIES * max(columns, 1)))
+    """How many rows of float32 scores fit the budget, at least one; whole tiles where there is room."""
+    rows = max(1, int(memory * _SHARE) // (4 * max(columns, 1)))
+    return rows if rows < _TILE else rows - rows % _TILE
 
 
 def cosine_blocks(source: Tensor, target: Tensor, memory: int) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at."""
-    step = rows_per_block(len(target), memory)
-    for start in range(0, len(source), step):
-        yield start, (source[start : start + step] @ target.T).float()
+    """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at.
+
+    Each block is written over the one before: use it before asking for the next.
+    """
+    step = min(rows_per_block(len(target), memory), len(source))
+    buffer = source.new_empty(step, len(target))
+    for start in range(0, len(source), max(step, 1)):
+        rows = source[start : start + step]
+        yield start, torch.mm(rows, target.T, out=buffer[: len(rows)]).float()
 
 
 def csls_blocks(

@@ -13,7 +13,8 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     Selecting directly from long rows costs as much as the matrix product that made them. The
     maximum of each group of columns is one vectorised pass; the k largest entries must lie in
-    the k groups with the largest maxima, so only those are looked into. The result is exact.
+    the k groups with the largest maxima, which are found the same way, so only those are looked
+    into. The result is exact.
 
     >>> values, indices = largest_first(*top_k(torch.tensor([[3.0, 9.0, 9.0, 1.0]]), 3))
     >>> values.tolist(), indices.tolist()
@@ -28,7 +29,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     # which is what both CPUs and GPUs do fastest.
     stride = columns // _GROUP
     maxima = torch.unflatten(scores[:, : stride * _GROUP], 1, (_GROUP, stride)).amax(dim=1)
-    groups = maxima.topk(k, dim=1, sorted=False).indices
+    groups = top_k(maxima, k)[1]
     steps = torch.arange(0, stride * _GROUP, stride, device=scores.device)
     candidates = (groups[:, :, None] + steps).flatten(1)
     if stride * _GROUP < columns:

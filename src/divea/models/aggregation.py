@@ -53,13 +53,13 @@ class Rows:
 
     def product(self, values: Tensor, vectors: Tensor) -> Tensor:
         """The sparse matrix of these values times a dense one."""
-        values = self.arranged(values)
+        values, vectors = self.arranged(values).detach(), vectors.detach()
         if self._pieces is None:
             return _csr(self.starts, self.columns, values, self.size) @ vectors
         starts, first_piece = self._pieces
         pieces = torch.nn.functional.embedding_bag(
             self.columns,
-            vectors.detach(),
+            vectors,
             starts,
             mode="sum",
             per_sample_weights=values,
