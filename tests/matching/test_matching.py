@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as nps
 
 from divea.errors import InputError
 from divea.matching import METHODS, Embeddings, match
+from divea.matching.similarity import rows_per_block
 from divea.matching.sinkhorn import SparseScores, dense_sinkhorn, nearest_targets, sparse_sinkhorn
 from divea.matching.top_k import largest_first, top_k
 
@@ -88,6 +89,29 @@ def test_top_k_by_groups_is_top_k(scores, k):
         assert len(set(row)) == k
     tied = values[:, 1:] == values[:, :-1]
     assert bool((indices[:, 1:] > indices[:, :-1])[tied].all())
+
+
+@pytest.mark.parametrize("columns", [4096, 4127, 9000, 140_000])
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_top_k_by_groups_of_groups_is_top_k(columns, k):
+    # Rows this long are looked through by groups of groups; whole numbers make for many ties.
+    scores = torch.randint(-9000, 9000, (5, columns), generator=torch.Generator().manual_seed(k)).float()
+    scores[0] = 0
+    scores[1, -1] = scores[1, 0] = 1e6
+    scores[2, 5:] = -torch.inf
+    values, indices = largest_first(*top_k(scores, k))
+    assert torch.equal(values, scores.topk(k, dim=1).values)
+    assert torch.equal(scores.gather(1, indices), values)
+    assert all(len(set(row)) == k for row in indices.tolist())
+
+
+@given(st.integers(0, 10**7), st.integers(0, 1 << 34))
+def test_blocks_keep_within_their_share_of_the_budget(columns, memory):
+    rows = rows_per_block(columns, memory)
+    assert rows == 1 or 4 * rows * columns <= 0.8 * memory
+    assert rows < 256 or rows % 256 == 0
+    # As many as fit, but for less than one tile.
+    assert 4 * (rows + 256) * max(columns, 1) > 0.8 * memory
 
 
 @pytest.mark.parametrize("method", METHODS)
