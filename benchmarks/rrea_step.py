@@ -33,9 +33,9 @@ class PlainEncoder(RreaEncoder):
     def layer(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
         edges = self.edges
         left, right, kind = edges.neighbours.left, edges.neighbours.right, edges.types.right
-        own, neighbour, relation = rows[left], rows[right], types[kind]
+        neighbour, relation = rows[right], types[kind]
         reflected = neighbour - 2 * (neighbour * relation).sum(dim=1, keepdim=True) * relation
-        logits = torch.cat([own, reflected, relation], dim=1) @ attention[0]
+        logits = torch.cat([reflected, relation], dim=1) @ attention[0]
         largest = torch.full((len(rows),), -torch.inf, device=rows.device)
         largest = largest.scatter_reduce(0, left, logits.detach(), "amax")
         share = (logits - largest[left]).exp()

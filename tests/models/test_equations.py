@@ -33,8 +33,11 @@ def test_rrea_layer(stack):
     rows = torch.randn(2 * stack.num_nodes, 5, generator=torch.Generator().manual_seed(0))
     directions = encoder.edges.directions(encoder.relations)
     layer = encoder.layer(rows, directions, encoder.attention[0])
+    # The paper's attention sees the node itself as well, which must make no difference.
+    of_self = torch.randn(2, 5, generator=torch.Generator().manual_seed(1))
+    attention = torch.cat([of_self, encoder.attention[0]], dim=1)
     for node in range(2 * stack.num_nodes):
-        weights = encoder.attention[0][stack.block_of_node[node % stack.num_nodes]]
+        weights = attention[stack.block_of_node[node % stack.num_nodes]]
         found = list(reflected(encoder.edges, rows, directions, node))
         expected = torch.zeros(5)
         if found:

@@ -128,9 +128,10 @@ class EdgeIndex:
         cls, left: np.ndarray, right: np.ndarray, size: tuple[int, int], device: str | torch.device = "cpu"
     ) -> EdgeIndex:
         """From the two ends of every edge; fastest where `left` is sorted."""
-        left, right = left.astype(np.int64, copy=False), right.astype(np.int64, copy=False)
-        by_left, by_right = _group(left, right, size, device), _group(right, left, size[::-1], device)
-        return cls(torch.from_numpy(left).to(device), torch.from_numpy(right).to(device), by_left, by_right)
+        lefts, rights = (
+            torch.from_numpy(end.astype(np.int64, copy=False)).to(device) for end in (left, right)
+        )
+        return cls(lefts, rights, _group(lefts, rights, size), _group(rights, lefts, size[::-1]))
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """left[i] . right[j] for every edge."""
@@ -174,12 +175,6 @@ def edge_dot(edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
     """For each edge, the product of the vectors at its two ends."""
     products: Tensor = _EdgeDot.apply(edges, left, right)  # type: ignore[no-untyped-call]
     return products
-
-
-def at_left(edges: EdgeIndex, values: Tensor) -> Tensor:
-    """For each edge, the number of its left end."""
-    spread: Tensor = _Spread.apply(values, edges.left, edges.by_left)  # type: ignore[no-untyped-call]
-    return spread
 
 
 def at_right(edges: EdgeIndex, values: Tensor) -> Tensor:
@@ -252,17 +247,16 @@ class _EdgeSoftmax(torch.autograd.Function):
         return None, weighted - shares * ctx.edges.by_left.sum(weighted)[ctx.edges.left]
 
 
-def _group(ends: np.ndarray, others: np.ndarray, size: tuple[int, int], device: str | torch.device) -> Rows:
-    sorted_already = bool((ends[1:] >= ends[:-1]).all())
-    order = np.arange(len(ends))
-    if not sorted_already:
-        # A sort of integers that hold end and place is many times faster than a stable argsort.
-        bits = len(ends).bit_length()
-        order = np.sort(ends << bits | order) & ((1 << bits) - 1)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=size[0]))])
-    return Rows(
-        torch.from_numpy(starts).to(device),
-        torch.from_numpy(others if sorted_already else others[order]).to(device),
-        size,
-        None if sorted_already else torch.from_numpy(order).to(device),
-    )
+def _group(ends: Tensor, others: Tensor, size: tuple[int, int]) -> Rows:
+    starts = torch.cat([ends.new_zeros(1), torch.bincount(ends, minlength=size[0]).cumsum(0)])
+    if bool((ends[1:] >= ends[:-1]).all()):
+        return Rows(starts, others, size)
+    order = ends.argsort(stable=True) if ends.is_cuda else _stable_order(ends)
+    return Rows(starts, others[order], size, order)
+
+
+def _stable_order(ends: Tensor) -> Tensor:
+    # A sort of integers that hold end and place is ten times faster on a CPU than a stable argsort.
+    bits = len(ends).bit_length()
+    keys = np.sort(ends.numpy() << bits | np.arange(len(ends)))
+    return torch.from_numpy(keys & ((1 << bits) - 1))

@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 
 from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
-from divea.models.aggregation import at_right, edge_dot, edge_softmax, weighted_sum
+from divea.models.aggregation import at_right, edge_dot, edge_softmax
 from divea.models.interface import Model
 from divea.models.losses import HardLoss
 from divea.models.stacking import StackedGraph
@@ -130,12 +130,11 @@ class _Channel(torch.nn.Module):
         return self.gated(torch.cat(outputs, dim=1))
 
     def reflect(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
-        """The weighted sum of reflected neighbours, as two sparse products (see `rrea`)."""
+        """The weighted sum of reflected neighbours."""
         edges = self.graph.typed_edges
         weights = edge_softmax(edges.neighbours, at_right(edges.types, edges.of_types(types, attention)))
         along = edge_dot(edges.neighbour_types, rows, types)
-        straight = weighted_sum(edges.neighbours, weights, rows)
-        return straight - 2 * weighted_sum(edges.types, weights * along, types)
+        return edges.reflected_sum(weights, along, rows, types)
 
     def gated(self, rows: Tensor) -> Tensor:
         """Matching across graphs: the gate between a description and what is special in it."""

@@ -6,10 +6,12 @@ An entity is described by its neighbours, each reflected by the relation that le
 
 and weighted by an attention softmax over [self, reflected neighbour, relation]. Two layers; an
 entity's embedding is the concatenation of all layers of two channels, which start from the mean
-of its neighbours' embeddings and from the mean of its relations' embeddings.
+of its neighbours' embeddings and from the mean of its relations' embeddings. What the attention
+sees of the entity itself is the same for all its neighbours, so the softmax cancels it: it is left
+out here, and nothing else changes.
 
-Written out, the sum of reflected neighbours is  sum w h_j  -  2 sum w (h_j . r) r, two sparse
-products whose edges carry only numbers; the attention's logits are sums of numbers of the node,
+Written out, the sum of reflected neighbours is  sum w h_j  -  2 sum w (h_j . r) r, a sparse
+product whose edges carry only numbers; the attention's logits are sums of numbers of the node,
 the neighbour and the relation. So no vector per edge is ever made.
 """
 
@@ -24,7 +26,7 @@ from torch import Tensor
 
 from divea.graphs import AlignmentTask
 from divea.matching import Embeddings
-from divea.models.aggregation import at_left, at_right, edge_dot, edge_softmax, weighted_sum
+from divea.models.aggregation import at_right, edge_dot, edge_softmax
 from divea.models.interface import Model
 from divea.models.losses import HardLoss, MarginLoss
 from divea.models.stacking import StackedGraph, TypedEdges
@@ -103,7 +105,8 @@ class RreaEncoder(torch.nn.Module):
         # Keras' default for embeddings is uniform within .05.
         self.entities = draws.uniform([block.nodes for block in graph.blocks], width, 0.05)
         self.relations = draws.uniform([block.relations for block in graph.blocks], width, 0.05)
-        attention = [draws.uniform(ones, 3 * width, glorot(3 * width, 1)) for _ in range(options.layers)]
+        # As drawn for the three parts of the paper; what would be the entity's own has no effect.
+        attention = [draws.uniform(ones, 2 * width, glorot(3 * width, 1)) for _ in range(options.layers)]
         self.attention = torch.nn.ParameterList(attention)
         # Both channels go through the same layers: two copies of the graph make that one pass.
         self.edges = TypedEdges(graph, copies=2)
@@ -123,14 +126,12 @@ class RreaEncoder(torch.nn.Module):
     def layer(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
         """One layer: rows are the nodes' vectors, types those of the edge types, of length one."""
         edges = self.edges
-        of_self, of_neighbour, of_relation = attention.chunk(3, dim=1)
+        of_neighbour, of_relation = attention.chunk(2, dim=1)
         along = edge_dot(edges.neighbour_types, rows, types)
         logits = (
-            at_left(edges.neighbours, edges.of_nodes(rows, of_self))
-            + at_right(edges.neighbours, edges.of_nodes(rows, of_neighbour))
+            at_right(edges.neighbours, edges.of_nodes(rows, of_neighbour))
             - 2 * along * at_right(edges.types, edges.of_types(types, of_neighbour))
             + at_right(edges.types, edges.of_types(types, of_relation))
         )
         weights = edge_softmax(edges.neighbours, logits)
-        straight = weighted_sum(edges.neighbours, weights, rows)
-        return straight - 2 * weighted_sum(edges.types, weights * along, types)
+        return edges.reflected_sum(weights, along, rows, types)

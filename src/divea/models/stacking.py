@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.matching import Embeddings
-from divea.models.aggregation import EdgeIndex, FixedSum
+from divea.models.aggregation import EdgeIndex, FixedSum, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,9 @@ class TypedEdges:
         """The same edges from the node to the edge's type."""
         self.neighbour_types = graph.edges(right, kind, (nodes, self.num_types))
         """The same edges from the neighbour to the edge's type."""
+        # Each edge twice, to the neighbour and to the type, which stand one after the other.
+        both = np.stack([right, nodes + kind], axis=1).ravel()
+        self._reflections = graph.edges(np.repeat(left, 2), both, (nodes, nodes + self.num_types))
         self._block_of_node = graph.block_of_node.repeat(copies)
         types = np.repeat(np.arange(self.num_types), lengths)
         shares = np.repeat(1 / lengths, lengths)
@@ -174,6 +177,14 @@ class TypedEdges:
     def directions(self, relations: Tensor) -> Tensor:
         """For each type the mean of its relations' vectors, brought to length one."""
         return torch.nn.functional.normalize(self._relation_mean(relations), dim=1)
+
+    def reflected_sum(self, weights: Tensor, along: Tensor, rows: Tensor, types: Tensor) -> Tensor:
+        """For each node the weighted sum of its neighbours' rows h, each reflected by its edge's type r.
+
+        `along` is h . r, so that the sum of  w (h - 2 (h . r) r)  is one sparse product.
+        """
+        both = torch.stack([weights, -2 * weights * along], dim=1).flatten()
+        return weighted_sum(self._reflections, both, torch.cat([rows, types]))
 
     def of_nodes(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The product of each node's row with the weights of its block."""
