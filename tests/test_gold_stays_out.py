@@ -7,7 +7,17 @@ import divea
 
 ROOT = Path(divea.__file__).parent
 # The commands that compare a result with gold. Everything else predicts, or prepares prediction.
-MAY_SEE_GOLD = {"divea.cli.app", "divea.cli.evaluate_division"}
+MAY_SEE_GOLD = {
+    "divea.api",
+    "divea.cli.app",
+    "divea.cli.evaluate",
+    "divea.cli.evaluate_division",
+    "divea.cli.reproduce",
+    "divea.reproduce.measure",
+    "divea.reproduce.plot",
+    "divea.reproduce.runner",
+    "divea.reproduce.table",
+}
 
 
 def module_name(path: Path) -> str:

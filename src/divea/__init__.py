@@ -2,6 +2,7 @@
 
 >>> import divea
 >>> task = divea.read_task("path/to/folder")  # doctest: +SKIP
+>>> divea.align(task, subtasks=5).save("mappings.tsv")  # doctest: +SKIP
 
 What stands in `__all__` is the public surface; it is imported when first used, so that
 `import divea` costs next to nothing.
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from divea.alignment.settings import Settings
     from divea.errors import InputError
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
     from divea.graphs import AlignmentTask, KnowledgeGraph, Links
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    # By name alone: it may see gold, so nothing that predicts may import it.
+    "Alignment": "divea.api",
+    "align": "divea.api",
+    "Settings": "divea.alignment.settings",
     "AlignmentTask": "divea.graphs",
     "InputError": "divea.errors",
     "KnowledgeGraph": "divea.graphs",
@@ -33,10 +39,13 @@ _HOME = {
 }
 
 __all__ = [
+    "Alignment",
     "AlignmentTask",
     "InputError",
     "KnowledgeGraph",
     "Links",
+    "Settings",
+    "align",
     "read_graph",
     "read_links",
     "read_task",

@@ -22,12 +22,13 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     if final.exists() and (not final.is_dir() or any(final.iterdir())):
         raise InputError("exists already and is not empty; name a new folder", path=final)
     aside = _aside(final)
-    with _reported(final):
+    with reported(final):
         aside.mkdir(parents=True)
     try:
-        with _reported(final):
+        with reported(final):
             yield aside
-            _flush(aside)
+            for item in [aside, *aside.rglob("*")]:
+                _flush(item)
             aside.rename(final)
             _flush(final.parent)
     except BaseException:
@@ -43,7 +44,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
         raise InputError("is a folder; name a file to write", path=final)
     aside = _aside(final)
     try:
-        with _reported(final):
+        with reported(final):
             final.parent.mkdir(parents=True, exist_ok=True)
             yield aside
             _flush(aside)
@@ -60,8 +61,17 @@ def _aside(final: Path) -> Path:
     return final.with_name(f".{os.getpid()}.partial.{final.name}")
 
 
+def sweep(folder: Path) -> None:
+    """Remove what processes that were killed left aside; nobody may be at work in the folder."""
+    for path in sorted(folder.rglob(".*.partial.*")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 @contextmanager
-def _reported(final: Path) -> Iterator[None]:
+def reported(final: Path) -> Iterator[None]:
     """Disk full, permission denied and the like are the user's to mend: say them in one line."""
     try:
         yield
@@ -70,10 +80,9 @@ def _reported(final: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Force a file, or a folder and the files in it, to the disk."""
-    for item in [path, *(path.rglob("*") if path.is_dir() else [])]:
-        handle = os.open(item, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    """Force a file, or the list of a folder's files, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

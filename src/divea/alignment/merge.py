@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from divea.graphs.labels import Ids
 from divea.matching import Matches, one_to_one
@@ -45,37 +46,55 @@ def average(history: Sequence[Matches], sources: Ids, taken: Ids, top: int, seed
     >>> average([first, second], np.array([0]), np.array([7]), top=2).target.tolist()
     [[5, 6]]
     """
-    source, target, gain = [], [], []
-    floor = np.zeros(int(sources.max(initial=-1)) + 1)
+    # One row per source, all its lists side by side, ordered by a draw per target: then a pair's scores
+    # stand next to each other, and equal means come in the order of the draw.
+    rows, width = len(sources), sum(matches.target.shape[1] for matches in history)
+    most = max((int(matches.target.max(initial=-1)) for matches in history), default=-1)
+    draw = np.random.default_rng([seed, _SALT]).permutation(most + 2).astype(np.int32)
+    draw[-1] = most + 2  # stands for no target
+    target = np.full((rows, width), -1, dtype=np.int32)
+    gain = np.zeros((rows, width))
+    floor = np.zeros(rows)
+    at = 0
     for matches in history:
         known = np.isin(matches.source, sources)
-        score = np.where(matches.target[known] >= 0, matches.score[known], np.inf)
-        lowest = score.min(axis=1, initial=np.inf)
+        row = np.searchsorted(sources, matches.source[known])
+        listed, score = matches.target[known], matches.score[known].astype(np.float64)
+        lowest = np.where(listed >= 0, score, np.inf).min(axis=1, initial=np.inf)
         lowest[~np.isfinite(lowest)] = 0
-        floor[matches.source[known]] += lowest
-        rows, places = np.nonzero((matches.target[known] >= 0) & ~np.isin(matches.target[known], taken))
-        source.append(matches.source[known][rows])
-        target.append(matches.target[known][rows, places])
-        gain.append(score[rows, places].astype(np.float64) - lowest[rows])
-    key = np.concatenate(source).astype(np.int64) << 32 | np.concatenate(target)
-    pairs, at = np.unique(key, return_inverse=True)
-    total = np.bincount(at, np.concatenate(gain), minlength=len(pairs))
-    left, right = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
-    mean = (total + floor[left]) / len(history)
-    draw = np.random.default_rng([seed, _SALT]).random(len(pairs))
-    order = np.lexsort((draw, -mean, left))
-    place = np.arange(len(order)) - np.searchsorted(left[order], left[order])
-    order, place = order[place < top], place[place < top]
-    row = np.searchsorted(sources, left[order])
-    width = int(place.max(initial=-1)) + 1
-    listed = np.full((len(sources), width), -1, dtype=np.int32)
-    score = np.full((len(sources), width), -np.inf, dtype=np.float32)
-    listed[row, place], score[row, place] = right[order], mean[order]
-    best_of_target = order[np.lexsort((draw[order], -mean[order], right[order]))]
-    best_of_target = best_of_target[np.unique(right[best_of_target], return_index=True)[1]]
-    mutual = np.zeros(len(sources), dtype=bool)
-    mutual[row[place == 0]] = np.isin(order[place == 0], best_of_target)
-    return Matches(sources, listed, score, mutual)
+        floor[row] += lowest
+        columns = slice(at, at + listed.shape[1])
+        target[row, columns] = listed
+        gain[row, columns] = np.where(listed >= 0, score - lowest[:, None], 0)
+        at += listed.shape[1]
+    order = np.argsort(draw[target], axis=1, kind="stable")
+    target, gain = np.take_along_axis(target, order, 1), np.take_along_axis(gain, order, 1)
+    total = gain.copy()
+    for shift in range(1, len(history)):
+        total[:, :-shift] += np.where(target[:, shift:] == target[:, :-shift], gain[:, shift:], 0)
+    repeated = np.zeros(target.shape, dtype=bool)
+    repeated[:, 1:] = target[:, 1:] == target[:, :-1]
+    total[repeated | (target < 0) | np.isin(target, taken)] = -np.inf
+    order = np.argsort(-total, axis=1, kind="stable")[:, :top]
+    target, total = np.take_along_axis(target, order, 1), np.take_along_axis(total, order, 1)
+    mean = ((total + floor[:, None]) / len(history)).astype(np.float32)
+    target[np.isneginf(mean)] = -1
+    return Matches(sources, target, mean, _mutual(target, mean, seed))
+
+
+def _mutual(target: Ids, score: npt.NDArray[np.float32], seed: int) -> npt.NDArray[np.bool_]:
+    """Rows that are the best of their first choice; of rows that tie for it, one by draw."""
+    if not target.size:
+        return np.zeros(len(target), dtype=bool)
+    best = np.full(max(int(target.max()) + 1, 1), -np.inf, dtype=np.float32)
+    listed = target >= 0
+    np.maximum.at(best, target[listed], score[listed])
+    first = target[:, 0]
+    able = np.flatnonzero((first >= 0) & (score[:, 0] >= best[first]))
+    able = np.random.default_rng([seed, _SALT, 1]).permutation(able)
+    mutual = np.zeros(len(target), dtype=bool)
+    mutual[able[np.unique(first[able], return_index=True)[1]]] = True
+    return mutual
 
 
 def assign(matches: Matches, *, globally: bool, seed: int = 0) -> Ids:

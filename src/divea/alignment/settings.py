@@ -47,6 +47,8 @@ class Settings:
     """Share of the seeds that all iterations but the last hide, to calibrate confidence on; 0 for none."""
     one_to_one: bool = True
     """Whether a target that two sources claim goes to the surer one only."""
+    min_confidence: float = 0.5
+    """Confidence below which a pair is left out of the mappings; it needs `held_back` seeds."""
     alpha: float = 0.9
     nearest: int = 10
     """alpha and K of the similarity weight (Eqs. 3-5), which the divisions `divea` and `random` use; K = 0
@@ -62,6 +64,8 @@ class Settings:
         for name in ("nearest", "seed"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} must not be negative, and is {getattr(self, name)}")
+        if not 0 <= self.min_confidence <= 1:
+            raise InputError(f"min_confidence is a probability from 0 to 1, not {self.min_confidence}")
         if not 0 <= self.held_back < 1:
             raise InputError(f"held_back is a share from 0 to below 1, not {self.held_back}")
 
@@ -126,14 +130,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     "best": {
         "iterations": 7,
-        "model_options": {"rounds": 3},
         "last_model": "label-propagation+rrea+dual-amn",
         "last_model_options": {
             "label-propagation": {"rounds": 2},
             "rrea": {"loss": "hard", "steps": 60},
             "dual-amn": {"steps": 60},
         },
-        "last_iterations": 3,
+        "last_iterations": 4,
     },
 }
 """`fast` is label propagation alone. `best` goes on with an ensemble of it and two trained models, which

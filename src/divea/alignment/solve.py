@@ -13,7 +13,7 @@ from divea.division import Subtask
 from divea.division.columns import contains
 from divea.graphs import AlignmentTask, Links
 from divea.matching import MEMORY_BUDGET, Matches, match
-from divea.matching.similarity import mean_of_best
+from divea.matching.similarity import UnitRows, mean_of_best
 from divea.models.batching import embed_all
 from divea.models.interface import Model
 
@@ -38,26 +38,28 @@ def solve(
     top: int = 50,
     nearest: int = 10,
     device: str = "cpu",
-    memory: int = MEMORY_BUDGET,
+    memory: int = 4 << 30,
 ) -> Iterator[Solved]:
     """The result of each subtask, in order; a pure function of what is given.
 
     `seeds` are random seeds, one for each subtask (see `seed_of`). Pseudo-seeds with both ends inside
     a subtask are seeds to its model, but their entities are matched like all others, so that a mistake can
-    be taken back. Subtasks are embedded together as far as `memory` bytes allow.
+    be taken back. Subtasks are embedded together as far as `memory` bytes allow, and matching keeps
+    within a quarter of them.
     """
+    for_matching = min(MEMORY_BUDGET, memory // 4)
     local = [with_pseudo_seeds(subtask, task, pseudo_seeds) for subtask in subtasks]
     embedded = embed_all(model, local, seeds=seeds, device=device, memory=memory)
     for subtask, seed, embeddings in zip(subtasks, seeds, embedded, strict=True):
         sources = np.searchsorted(subtask.source_entities, subtask.unmatched)
         candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
         found = match(
-            embeddings, sources, candidates, method=matching, top=top, seed=seed, memory=MEMORY_BUDGET
+            embeddings, sources, candidates, method=matching, top=top, seed=seed, memory=for_matching
         )
         sums = np.zeros(len(candidates), dtype=np.float32)
         if nearest and len(sources):
-            unit = embeddings.normalised()
-            mean = mean_of_best(unit.target[candidates], unit.source[sources], MEMORY_BUDGET, nearest)
+            rows = UnitRows(embeddings.target, candidates), UnitRows(embeddings.source, sources)
+            mean = mean_of_best(*rows, for_matching, nearest)
             sums = nearest * mean.cpu().numpy()
         target = np.where(found.target >= 0, subtask.target_entities[found.target], -1).astype(np.int32)
         yield Solved(Matches(subtask.unmatched, target, found.score, found.mutual), sums)

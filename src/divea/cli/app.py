@@ -1,4 +1,4 @@
-"""The `divea` command and how it ends: 0 done, 2 bad input, 130 interrupted."""
+"""The `divea` command and how it ends: 0 done, 2 bad input, 3 some subtasks failed, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
+from divea.cli.align import align
 from divea.cli.convert import convert
 from divea.cli.divide import divide
+from divea.cli.evaluate import evaluate
 from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
 from divea.cli.plan import plan
+from divea.cli.reproduce import reproduce
+from divea.cli.status import runs, status
 from divea.cli.synth import synth
 from divea.errors import InputError
 
@@ -23,12 +27,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Align the entities of two large knowledge graphs by dividing the job into subtasks.",
 )
+app.command()(align)
+app.command()(evaluate)
+app.command()(status)
+app.command()(runs)
 app.command()(info)
 app.command()(convert)
 app.command()(synth)
 app.command()(divide)
 app.command()(evaluate_division)
 app.command()(plan)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:

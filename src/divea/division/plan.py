@@ -79,13 +79,18 @@ def make_plan(task: AlignmentTask, memory: int, *, model: str = "rrea", device: 
         least = (cost.memory.fixed + 2 * per_entity) / SAFETY / 2**20
         raise InputError(f"{model} on {device} takes {least:.0f} MiB for the smallest subtask")
     size = min(size, entities)
-    # Unmatched entities take what a typical source context leaves of the source's half.
-    context = CONTEXT_SHARES[len(CONTEXT_SHARES) // 2]
-    room = size * (0.5 - context / 2)
-    parts = 1 if size == entities else max(math.ceil(len(task.unmatched_source) / room), 2)
+    parts = 1 if size == entities else parts_for(task, size)
     triples = size * density
     seconds = parts * cost.seconds.at(size, triples)
     return Plan(parts, size, cost.memory.at(size, triples), SECONDS_PER_ENTITY * entities, seconds)
+
+
+def parts_for(task: AlignmentTask, size: int) -> int:
+    """How many subtasks of at most `size` entities hold all that is to be matched, context included."""
+    # Unmatched entities take what a typical source context leaves of the source's half.
+    context = CONTEXT_SHARES[len(CONTEXT_SHARES) // 2]
+    room = size * (0.5 - context / 2)
+    return max(math.ceil(len(task.unmatched_source) / room), 2)
 
 
 def parse_memory(text: str) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.labels import Ids
 
 if TYPE_CHECKING:
     import torch
@@ -60,15 +61,20 @@ def gold_ranks(
     return ranks
 
 
-def listed_ranks(matches: Matches, gold: Links) -> Ranks:
-    """The rank of each gold link's target in a table of matches, 0 where it is not listed."""
+def listed_ranks(matches: Matches, gold: Links, among: Ids | None = None) -> Ranks:
+    """The rank of each gold link's target in a table of matches, 0 where it is not listed.
+
+    With `among`, sorted ids, only those targets are counted.
+    """
     order = np.argsort(matches.source)
     at = np.searchsorted(matches.source[order], gold.source)
     known = at < len(order)
     known[known] = matches.source[order[at[known]]] == gold.source[known]
     ranks = np.zeros(len(gold), dtype=np.int64)
-    hit = matches.target[order[at[known]]] == gold.target[known][:, None]
-    ranks[known] = np.where(hit.any(axis=1), hit.argmax(axis=1) + 1, 0)
+    listed = matches.target[order[at[known]]]
+    counted = listed >= 0 if among is None else np.isin(listed, among)
+    hit = (listed == gold.target[known][:, None]) & counted
+    ranks[known] = np.where(hit, np.cumsum(counted, axis=1), 0).max(axis=1, initial=0)
     return ranks
 
 

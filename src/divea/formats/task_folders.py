@@ -109,6 +109,14 @@ def is_native(folder: Path) -> bool:
     return (folder / "task.json").is_file()
 
 
+def folder_around(path: str | Path) -> Path | None:
+    """The task folder, not of our own layout, that a file lies in at any depth: it explains its ids."""
+    for folder in Path(path).absolute().parents:
+        if any(layout.recognises(folder) for layout in LAYOUTS):
+            return folder
+    return None
+
+
 def layout_of(folder: Path) -> Layout:
     """The layout of a folder that is not our own."""
     if not folder.exists():

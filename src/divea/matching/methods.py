@@ -13,7 +13,14 @@ from divea.errors import InputError
 from divea.graphs.labels import Ids
 from divea.matching.embeddings import Embeddings
 from divea.matching.matches import Matches
-from divea.matching.similarity import MEMORY_BUDGET, cosine_blocks, csls_blocks, rows_per_block
+from divea.matching.similarity import (
+    MEMORY_BUDGET,
+    UnitRows,
+    Vectors,
+    cosine_blocks,
+    csls_blocks,
+    rows_per_block,
+)
 from divea.matching.sinkhorn import NEAREST, dense_sinkhorn, nearest_targets, sparse_sinkhorn
 from divea.matching.top_k import largest_first, top_k
 
@@ -85,9 +92,7 @@ def score_blocks(
     """
     if method not in METHODS:
         raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
-    return METHODS[method](
-        _unit_rows(embeddings.source, rows), _unit_rows(embeddings.target, columns), memory
-    )
+    return METHODS[method](UnitRows(embeddings.source, rows), UnitRows(embeddings.target, columns), memory)
 
 
 def shuffled(ids: npt.ArrayLike, seed: int) -> Ids:
@@ -100,32 +105,27 @@ def _draw(count: int, seed: int, salt: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng([seed, salt]).permutation(count)
 
 
-def _sinkhorn_blocks(source: Tensor, target: Tensor, memory: int) -> Blocks:
+def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
     """Dense where the kernel and one temporary fit the budget, else over the nearest targets."""
     if 2 * 4 * len(source) * len(target) <= memory:
-        yield 0, dense_sinkhorn((source @ target.T).float())
+        yield 0, dense_sinkhorn((source[:] @ target[:].T).float())
         return
     # A listed pair takes about 40 bytes: its score, its column, its place among its column's pairs.
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
     weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
     step = rows_per_block(len(target), memory)
-    buffer = source.new_empty(min(step, len(source)), len(target))
+    buffer = weights.values.new_empty(min(step, len(source)), len(target))
     for start in range(0, len(source), step):
         values, places = weights.values[start : start + step], weights.columns[start : start + step]
         yield start, buffer[: len(values)].fill_(-torch.inf).scatter_(1, places, values)
 
 
-METHODS: dict[str, Callable[[Tensor, Tensor, int], Blocks]] = {
+METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
     "cosine": cosine_blocks,
     "csls": csls_blocks,
     "sinkhorn": _sinkhorn_blocks,
 }
 """Name -> how to score: feeds `match`, the command line's `--matching` and the docs."""
-
-
-def _unit_rows(embeddings: Tensor, ids: Ids) -> Tensor:
-    chosen = embeddings[torch.from_numpy(ids.astype(np.int64)).to(embeddings.device)]
-    return torch.nn.functional.normalize(chosen, dim=1)
 
 
 def _mutual(score: Tensor, place: Tensor, best_of_column: Tensor, turn: Tensor) -> Tensor:

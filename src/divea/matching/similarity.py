@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,36 @@ MEMORY_BUDGET = 1 << 30
 
 _SHARE = 0.8  # of the budget for the block itself; the rest is for what its readers make of it
 _TILE = 256  # rows that GPUs multiply at a time: a remainder of a few costs as much as all of them
+_LARGEST_ON_CPU = 1 << 28  # bytes: larger blocks are no faster there
+
+
+class UnitRows:
+    """Chosen rows of a matrix, brought to length one when a slice of them is asked for.
+
+    Embeddings are the largest thing in memory; a second copy of both sides would not fit beside them.
+
+    >>> UnitRows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), np.array([1, 0], np.int32))[:].tolist()
+    [[0.0, 0.0], [0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, matrix: Tensor, ids: np.ndarray):
+        self.matrix = matrix
+        self.ids = torch.from_numpy(ids.astype(np.int64)).to(matrix.device)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, part: slice) -> Tensor:
+        return normalise_(self.matrix[self.ids[part]])
+
+
+Vectors = UnitRows | Tensor
+"""Rows of length one, which a slice gives as a tensor."""
+
+
+def normalise_(rows: Tensor) -> Tensor:
+    """Bring rows to length one in place; rows of zeros stay zeros."""
+    return rows.div_(rows.norm(dim=1, keepdim=True).clamp_min_(1e-12))
 
 
 def rows_per_block(columns: int, memory: int) -> int:
@@ -27,20 +58,23 @@ def rows_per_block(columns: int, memory: int) -> int:
     return rows if rows < _TILE else rows - rows % _TILE
 
 
-def cosine_blocks(source: Tensor, target: Tensor, memory: int) -> Iterator[tuple[int, Tensor]]:
+def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tuple[int, Tensor]]:
     """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at.
 
     Each block is written over the one before: use it before asking for the next.
     """
+    columns = target[:].T
+    if columns.device.type == "cpu":
+        memory = min(memory, _LARGEST_ON_CPU)
     step = min(rows_per_block(len(target), memory), len(source))
-    buffer = source.new_empty(step, len(target))
+    buffer = columns.new_empty(step, len(target))
     for start in range(0, len(source), max(step, 1)):
         rows = source[start : start + step]
-        yield start, torch.mm(rows, target.T, out=buffer[: len(rows)]).float()
+        yield start, torch.mm(rows, columns, out=buffer[: len(rows)]).float()
 
 
 def csls_blocks(
-    source: Tensor, target: Tensor, memory: int, neighbours: int = 10
+    source: Vectors, target: Vectors, memory: int, neighbours: int = 10
 ) -> Iterator[tuple[int, Tensor]]:
     """Blocks of CSLS: twice the cosine, less how close each side is to its neighbours on the other.
 
@@ -53,10 +87,10 @@ def csls_blocks(
         yield start, block.mul_(2).sub_(hubness).sub_(own[:, None])
 
 
-def mean_of_best(rows: Tensor, others: Tensor, memory: int, neighbours: int) -> Tensor:
+def mean_of_best(rows: Vectors, others: Vectors, memory: int, neighbours: int) -> Tensor:
     """For each row the mean similarity to its nearest `neighbours` among the others."""
     means = [_mean_of_top(block, neighbours) for _, block in cosine_blocks(rows, others, memory)]
-    return torch.cat(means) if means else rows.new_zeros(0)
+    return torch.cat(means) if means else rows[:].new_zeros(0)
 
 
 def _mean_of_top(block: Tensor, neighbours: int) -> Tensor:

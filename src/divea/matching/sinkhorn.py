@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from divea.matching.similarity import cosine_blocks
+from divea.matching.similarity import Vectors, cosine_blocks
 from divea.matching.top_k import top_k
 
 TEMPERATURE = 0.02
@@ -69,11 +69,12 @@ def sparse_sinkhorn(
     return SparseScores(kernel.mul_(row[:, None]).mul_(column[places]), places)
 
 
-def nearest_targets(source: Tensor, target: Tensor, memory: int, nearest: int = NEAREST) -> SparseScores:
+def nearest_targets(source: Vectors, target: Vectors, memory: int, nearest: int = NEAREST) -> SparseScores:
     """The cosine similarity of each source's nearest targets."""
     found = [top_k(block, nearest) for _, block in cosine_blocks(source, target, memory)]
     if not found:
-        return SparseScores(source.new_zeros(0, 0), torch.zeros(0, 0, dtype=torch.long, device=source.device))
+        none = source[:].new_zeros(0, 0)
+        return SparseScores(none, none.long())
     return SparseScores(torch.cat([v for v, _ in found]), torch.cat([i for _, i in found]))
 
 

@@ -1,11 +1,10 @@
-"""Many tasks through one model: as many at once as fit, fewer when memory runs out."""
+"""Many tasks through one model: as many at once as fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.models.interface import Model
 
@@ -24,26 +23,12 @@ def embed_all(
     """The embeddings of each task, in order, the same as `model.embed` gives one by one.
 
     Consecutive tasks are trained together while their estimated need stays within `memory` bytes.
-    Where a GPU runs out nevertheless, the batch is halved and done again, and later batches stay
-    that small; nothing is lost but time.
     """
-    import torch
-
-    position, most = 0, len(tasks)
+    position = 0
     while position < len(tasks):
-        count = _how_many_fit(model, tasks[position : position + most], memory)
+        count = _how_many_fit(model, tasks[position:], memory)
         batch = slice(position, position + count)
-        try:
-            done = model.embed_many(tasks[batch], seeds=seeds[batch], device=device)
-        except torch.cuda.OutOfMemoryError as error:
-            if count == 1:
-                raise InputError(
-                    f"task {position} alone does not fit in the memory of {device}; make subtasks smaller"
-                ) from error
-            most = count // 2
-            torch.cuda.empty_cache()
-            continue
-        yield from done
+        yield from model.embed_many(tasks[batch], seeds=seeds[batch], device=device)
         position += count
 
 

@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from divea.graphs import AlignmentTask, Links
-from divea.matching import Embeddings, match
+from divea.matching import MEMORY_BUDGET, Embeddings, match
+from divea.matching.similarity import normalise_
 from divea.models.aggregation import FixedSum, weighted_sum
 from divea.models.interface import Model
 from divea.models.stacking import StackedGraph, distinct
@@ -75,9 +76,14 @@ class LabelPropagation(Model):
         return Links.from_pairs(np.concatenate([task.seeds.pairs, found]))
 
     def memory(self, task: AlignmentTask) -> int:
-        nodes = task.source.num_entities + task.target.num_entities
-        received = (self.options.hops + 1) * self.options.labels
-        return 4 * nodes * (3 * received + 3 * self.options.heads * self.options.width)
+        options, sizes = self.options, (task.source.num_entities, task.target.num_entities)
+        received = (options.hops + 1) * options.labels
+        spreading = received + 3 * options.labels
+        projecting = received + (options.heads + _HEADS) * options.width
+        # Drafts are matched: the rows of one side once more, and scores.
+        scores = min(8 * sizes[0] * sizes[1], MEMORY_BUDGET)
+        matching = 4 * (sum(sizes) + sizes[1]) * options.draft_heads * options.width + scores
+        return max(4 * sum(sizes) * max(spreading, projecting), matching)
 
 
 class _Propagation:
@@ -117,25 +123,26 @@ class _Propagation:
                 strict=True,
             ):
                 column.copy_(weighted_sum(edges.neighbours, head[edges.types.right], own.contiguous()))
-        return self.graph.split(normalize(projected, dim=1))[0]
+        return self.graph.split(normalise_(projected))[0]
 
     def _spread(self, seeds: Links) -> tuple[Tensor, Tensor]:
         """The labels that nodes and relations have received, hop by hop side by side."""
         block, size = self.graph.blocks[0], self.options.labels
         labels = normalize(self._normal(len(seeds), size), dim=1)
-        node = torch.zeros(self.graph.num_nodes, size, device=labels.device)
-        node[torch.from_numpy(seeds.source.astype(np.int64))] = labels
-        node[torch.from_numpy(seeds.target.astype(np.int64)) + block.middle] = labels
-        relation = torch.zeros(self.graph.num_relations, size, device=labels.device)
-        nodes, relations = [node], [relation]
-        for _ in range(self.options.hops):
-            node, relation = (
-                normalize(self.to_nodes(node) + self.from_relations(relation), dim=1),
-                normalize(self.to_relations(node), dim=1),
-            )
-            nodes.append(node)
-            relations.append(relation)
-        return normalize(torch.cat(nodes, dim=1), dim=1), normalize(torch.cat(relations, dim=1), dim=1)
+        # All hops in one matrix from the start: nodes x labels is too large to be copied together.
+        columns = (self.options.hops + 1) * size
+        nodes = torch.zeros(self.graph.num_nodes, columns, device=labels.device)
+        relations = torch.zeros(self.graph.num_relations, columns, device=labels.device)
+        nodes[torch.from_numpy(seeds.source.astype(np.int64)), :size] = labels
+        nodes[torch.from_numpy(seeds.target.astype(np.int64)) + block.middle, :size] = labels
+        node, relation = nodes[:, :size].contiguous(), relations[:, :size].contiguous()
+        for hop in range(1, self.options.hops + 1):
+            told = normalise_(self.to_relations(node))
+            node = normalise_(self.to_nodes(node).add_(self.from_relations(relation)))
+            relation = told
+            nodes[:, hop * size : (hop + 1) * size] = node
+            relations[:, hop * size : (hop + 1) * size] = relation
+        return normalise_(nodes), normalise_(relations)
 
     def _normal(self, rows: int, columns: int) -> Tensor:
         shape, device = (rows, columns), self.graph.device

@@ -1,0 +1,185 @@
+"""`divea reproduce`: the paper's experiments again, our figures beside its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divea.errors import InputError
+
+if TYPE_CHECKING:
+    from divea.reproduce.cell import Cell
+    from divea.reproduce.recipes import Recipe
+    from divea.reproduce.table import Row
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="cps, sbp, coverage, discovery, informativeness, subtasks, seeds, gains, time or coherence."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells.jsonl, tables and plots.")],
+    data: Annotated[Path, typer.Option(help="Folder of data sets with their splits.")] = Path(
+        "../shared/data"
+    ),
+    pairs: Annotated[str, typer.Option(help="Data sets, with commas.")] = "zh_en,fr_en",
+    models: Annotated[
+        str | None, typer.Option(help="Models, with commas; those of the paper's experiment by default.")
+    ] = None,
+    splits: Annotated[str, typer.Option(help="Splits, as 0-4 or 0,2.")] = "0-4",
+    percents: Annotated[str | None, typer.Option(help="Percentages of seeds, with commas.")] = None,
+    subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks, with commas.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")] = 1,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another setting, for all methods alike: rrea.steps=100. Repeatable."),
+    ] = None,
+    validation: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Judge on this share of the seeds; test links stay unread.")
+    ] = 0.0,
+    reference: Annotated[Path, typer.Option(help="The paper's figures.")] = Path(
+        "../shared/reference-results.tsv"
+    ),
+    run: Annotated[bool, typer.Option("--run/--no-run", help="--no-run shows what is finished.")] = True,
+) -> None:
+    """Run an experiment of the paper again and lay our figures beside the paper's.
+
+    An experiment is a list of cells, each one run of one method on one split. Finished cells stay in
+    OUT/cells.jsonl: give the same command again to go on after a stop. Recipes that need the same cells
+    share them in one OUT: after `cps` and `sbp`, `coverage` costs nothing. Times (`gains`, `time`) mean
+    something with --jobs 1 only.
+
+    Writes OUT/NAME.tsv, OUT/NAME.md and, where matplotlib is installed (divea[plots]), OUT/NAME.png and
+    OUT/NAME.svg. `p` is of a paired two-tailed t-test of DivEA against the row's method over the splits.
+
+    Examples:
+
+        divea reproduce cps --device cuda --jobs 4 --out results
+
+        divea reproduce coverage --no-run --out results
+
+        divea reproduce cps --validation 0.2 --splits 0 --set rrea.steps=100 --out choice
+    """
+    from divea.reproduce.methods import read_changes
+    from divea.reproduce.recipes import RECIPES
+    from divea.reproduce.runner import load, run_cells
+
+    if name not in RECIPES:
+        raise InputError(f"unknown experiment {name!r}; choose from {', '.join(RECIPES)}")
+    recipe = RECIPES[name]
+    chosen = _words(models) or list(recipe.models)
+    cells = recipe.cells(
+        _words(pairs),
+        chosen,
+        _numbers(splits),
+        subtasks=_numbers(subtasks),
+        percents=_numbers(percents),
+        changes=read_changes(changes or [], chosen),
+        validation=validation,
+    )
+    cells = _with_split(cells, data)
+    path = out / "cells.jsonl"
+    failures: list[str] = []
+    if run:
+        progress = _Progress(cells, load(path).keys())
+        records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+    else:
+        records = load(path)
+    _lay_out(name, recipe, cells, records, reference, out)
+    if failures:
+        raise InputError(f"{len(failures)} cells failed:\n" + "\n".join(failures))
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+
+
+def _numbers(text: str | None) -> list[int]:
+    """The numbers that a text names: `0-2,4` are 0, 1, 2 and 4."""
+    numbers: list[int] = []
+    for word in _words(text):
+        first, _, last = word.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise InputError(f"{text!r} names no numbers: write 0,2 or 0-4")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
+    """The cells whose split the data set has; what is left out is said."""
+    from divea.reproduce.measure import data_folder, split_folder
+
+    asked = list(dict.fromkeys((cell.pair, cell.percent, cell.split) for cell in cells))
+    there = {at for at in asked if split_folder(data_folder(data, at[0]), *at[1:]).is_dir()}
+    for pair, percent, split in asked:
+        if (pair, percent, split) not in there:
+            typer.echo(f"left out: {pair} has no split {percent}/{split}", err=True)
+    if not there:
+        raise InputError("none of these splits is there", path=data)
+    return [cell for cell in cells if (cell.pair, cell.percent, cell.split) in there]
+
+
+class _Progress:
+    """A line for each finished cell, with the time that is left."""
+
+    def __init__(self, cells: list[Cell], finished: Any):
+        keys = {cell.key for cell in cells}
+        self.total, self.done = len(keys), len(keys & set(finished))
+        self.began, self.ran = time.perf_counter(), 0
+        typer.echo(f"{self.total} cells, {self.done} of them finished before", err=True)
+
+    def __call__(self, cell: Cell, record: dict[str, Any]) -> None:
+        self.done, self.ran = self.done + 1, self.ran + 1
+        left = (time.perf_counter() - self.began) / self.ran * (self.total - self.done)
+        last = record["iterations"][-1]
+        typer.echo(
+            f"[{self.done}/{self.total}] {cell} ({cell.scale} size): H@1 {last['H@1']:.4f}, "
+            f"coverage {last['coverage']:.4f}, {record['seconds']:.1f} s; about {left:.0f} s left",
+            err=True,
+        )
+
+
+def _lay_out(
+    name: str, recipe: Recipe, cells: list[Cell], records: dict[str, Any], reference: Path, out: Path
+) -> None:
+    """Print and write the table, and draw it where matplotlib is there."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from divea.reproduce.reference import Reference
+    from divea.reproduce.table import as_markdown, as_tsv, rows_of, table_of
+
+    paper = Reference.read(reference) if reference.exists() else None
+    rows = rows_of(recipe, cells, records, paper)
+    table = table_of(recipe, rows)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.tsv").write_text(as_tsv(table))
+    (out / f"{name}.md").write_text(as_markdown(recipe.title, table))
+    if not table:
+        typer.echo("no cell is finished yet")
+        return
+    shown = Table(title=recipe.title, box=None, pad_edge=False)
+    for column in table[0]:
+        shown.add_column(column, justify="left" if column in ("data", "model", "size", "method") else "right")
+    for line in table:
+        shown.add_row(*line.values())
+    Console(width=None if Console().is_terminal else 220).print(shown)
+    _draw(recipe, rows, out / name)
+
+
+def _draw(recipe: Recipe, rows: list[Row], path: Path) -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        typer.echo("no plot: matplotlib is not installed (pip install 'divea[plots]')", err=True)
+        return
+    from divea.reproduce.plot import draw
+
+    for ending in (".png", ".svg"):
+        draw(recipe, rows, path.with_suffix(ending))

@@ -1,0 +1,1 @@
+"""The paper's experiments as recipes: cells to run, and how their results are laid out."""
