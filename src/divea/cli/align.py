@@ -47,6 +47,9 @@ def align(
     min_confidence: Annotated[
         float | None, typer.Option(help="Leave out pairs that are right with a lower probability.")
     ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Leave out as many pairs as it takes for this share of right ones.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same bytes.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="JSON file of settings; options given here come first.")
@@ -116,6 +119,7 @@ def align(
         matching=matching,
         iterations=iterations,
         min_confidence=min_confidence,
+        precision=precision,
         seed=seed,
     )
     staff = Staff(executor, workers, address, timeout)

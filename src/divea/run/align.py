@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from divea.alignment.loop import Iteration, Outcome, Work, run_loop
+from divea.alignment.settings import Settings
 from divea.alignment.solve import Solved
 from divea.division import Subtask
 from divea.errors import InputError
@@ -193,8 +194,20 @@ def _nothing(subtask: Subtask) -> Solved:
     return Solved(matches, np.zeros(len(subtask.candidates), dtype=np.float32))
 
 
+def _least_confidence(outcome: Outcome, settings: Settings, tell: Tell) -> float:
+    """Below which pairs are left out."""
+    if outcome.calibration is None:
+        tell("note", text="no confidence: too few seeds to learn it on, so no pair is left out")
+        return 0.0
+    if settings.precision is None:
+        return settings.min_confidence
+    least = outcome.calibration.confidence_for(settings.precision)
+    tell("note", text=f"pairs from a confidence of {least:.3f} on, for a precision of {settings.precision}")
+    return least
+
+
 def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, tell: Tell) -> None:
-    table = mappings_table(outcome, run.task, run.manifest.settings.min_confidence)
+    table = mappings_table(outcome, run.task, _least_confidence(outcome, run.manifest.settings, tell))
     run.commit_division(outcome.division)
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
     try:
