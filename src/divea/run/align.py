@@ -67,28 +67,28 @@ def align_in(
         for note in notes:
             tell("note", text=note)
         tell("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
-        return align_run(run, staff.executor(run.manifest, run.task), tell)
+        if run.is_finished():
+            tell("finished before")
+            return []
+        with closing(staff.executor(run.manifest, run.task)) as executor:
+            return _align(run, executor, tell)
 
 
-def align_run(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:
+def _align(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:
     """Do what is left of a run; what comes back is what could not be solved.
 
     The loop is deterministic and cheap, so it always runs from the start and finds in the run directory
     what was solved before.
     """
-    with closing(executor):
-        if run.is_finished():
-            tell("finished before")
-            return []
-        solver = _Solver(run, executor, tell)
-        outcome = run_loop(run.task, run.manifest.settings, solver, solver.learned)
-        solver.ended("merge", outcome.iteration - 1)
-        complete = not solver.unsolved
-        _write_tables(run, outcome, run.manifest.identity if complete else "incomplete", tell)
-        solver.ended("write", outcome.iteration - 1)
-        run.add_stages(solver.stages)
-        tell("finished", unsolved=len(solver.unsolved))
-        return solver.unsolved
+    solver = _Solver(run, executor, tell)
+    outcome = run_loop(run.task, run.manifest.settings, solver, solver.learned)
+    solver.ended("merge", outcome.iteration - 1)
+    complete = not solver.unsolved
+    _write_tables(run, outcome, run.manifest.identity if complete else "incomplete", tell)
+    solver.ended("write", outcome.iteration - 1)
+    run.add_stages(solver.stages)
+    tell("finished", unsolved=len(solver.unsolved))
+    return solver.unsolved
 
 
 @dataclass
