@@ -88,7 +88,7 @@ class Ray:
                     failures[position] += tries
                     logs[position].append(result.log)
                     if failures[position] < TRIES:
-                        # A worker lost again and again over the same job: most likely there is no room for it.
+                        # A worker lost twice over the same job: most likely there is no room for it.
                         submit(position, in_pieces=is_lost)
                         continue
                     result = Failed(position, "\n".join(logs[position]))
