@@ -2,10 +2,10 @@
 
     python benchmarks/cost_model.py PAIR --device cuda
 
-PAIR is a folder of `divea synth` (100K entities will do). Subtasks of growing size are cut from it and
+PAIR is a folder of `divea synth` (30K entities will do). Subtasks of growing size are cut from it and
 embedded; peak memory and time are fitted by least squares to  fixed + a entities + b triples.  A trained
 model is timed over two small numbers of steps, whose difference counts for all of them. Each measurement
-is a process of its own.
+is a process of its own. On the CPU, one thread's own time counts, so that other jobs do not.
 """
 
 from __future__ import annotations
@@ -58,22 +58,28 @@ def measure(pair: Path, name: str, size: int, device: str) -> dict[str, float]:
     whole = load_task(pair / "task")
     parts = -(-2 * whole.source.num_entities // size)
     task = DivEA(parts, size, delta1=0.45, delta2=0.0).divide(whole).subtasks[0].local(whole)
+    clock = time.perf_counter if device == "cuda" else time.process_time
+    if device == "cpu":
+        torch.set_num_threads(1)
     model = resolve_model(name)
     steps = getattr(model.options, "steps", None)
 
     def timed(**options: int) -> float:
         chosen = resolve_model(name, **options)
-        began = time.perf_counter()
+        began = clock()
         chosen.embed(task, device=device)
         if device == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - began
+        return clock() - began
 
     before = 0 if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # The first call of a process also loads kernels, which takes seconds on a GPU.
     if steps is None:
+        if device == "cuda":
+            timed()
         seconds = timed()
     else:
-        timed(steps=FEW)  # the first call of a process also loads kernels
+        timed(steps=FEW)
         few, more = timed(steps=FEW), timed(steps=MORE)
         seconds = few + (more - few) * (steps - FEW) / (MORE - FEW)
     if device == "cuda":

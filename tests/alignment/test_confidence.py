@@ -31,6 +31,22 @@ def test_confidence_is_the_share_that_is_right(predictions):
     assert (np.diff(line(np.linspace(0, 1, 50))) >= 0).all()
 
 
+@pytest.mark.parametrize("precision", [0.6, 0.8, 0.9])
+def test_a_threshold_means_a_precision(predictions, precision):
+    source, target, score, right = predictions
+    held = Links.from_pairs(np.stack([source, source], 1))
+    line = calibrate(source[:4000], target[:4000], score[:4000], held)
+    least = line.confidence_for(precision)
+    assert least < precision
+    assert right[4000:][line(score[4000:]) >= least].mean() == pytest.approx(precision, abs=0.03)
+
+
+def test_a_precision_out_of_reach_takes_nothing(predictions):
+    source, target, score, _ = predictions
+    line = calibrate(source, target + 1, score, Links.from_pairs(np.stack([source, source], 1)))
+    assert line.confidence_for(0.95) == 1.0
+
+
 def test_a_target_of_a_held_back_seed_given_to_another_is_judged_wrong():
     held = Links.from_pairs([(i, i) for i in range(100)])
     # Sources that are in no seed claim the targets of seeds: every one of these pairs is wrong.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from divea.division.discovery import LOCALITY, bfs, discover, propagate, similarity_weights
+from divea.division.discovery import LOCALITY, bfs, discover, likelihood, propagate, similarity_weights
 from divea.division.groups import group_source
 from divea.errors import InputError
 from divea.graphs import Links
@@ -78,6 +78,8 @@ def test_candidates_are_distinct_free_and_filled_up(locality, problem, count):
     links = Links(np.arange(len(anchors), dtype=np.int32), anchors)
     lists = list(discover(matrix, links, parts, np.full(3, count), taken=anchors, locality=locality))
     scores = all_scores(LOCALITY[locality], matrix, anchors, parts)
+    if locality == "propagate":
+        scores *= likelihood(matrix, anchors)[:, None]
     free = np.setdiff1d(np.arange(matrix.shape[0]), anchors)
     for part, candidates in enumerate(lists):
         assert len(set(candidates)) == len(candidates) == min(count, len(free))
@@ -87,6 +89,32 @@ def test_candidates_are_distinct_free_and_filled_up(locality, problem, count):
         left_out = np.setdiff1d(free, candidates)
         if len(left_out) and len(candidates):
             assert scores[left_out, part].max() <= own.min()
+
+
+@given(graphs_with_anchors())
+def test_a_degree_that_seeds_lack_is_less_likely_and_none_is_favoured(problem):
+    matrix, anchors, _ = problem
+    likely = likelihood(matrix, anchors)
+    assert ((likely > 0) & (likely <= 1)).all()
+    degree = np.diff(matrix.indptr)
+    for one in np.unique(degree):
+        assert len(set(likely[degree == one])) == 1
+    # Where every entity is a seed, all degrees are as frequent among the seeds as in the graph.
+    assert (likelihood(matrix, np.arange(matrix.shape[0])) == 1).all()
+
+
+def test_a_near_entity_of_an_unlikely_degree_gives_way():
+    """An anchor with leaves and a ring around it; the seeds say that leaves are never matched."""
+    ring, leaves = 40, 40
+    matrix = np.zeros((ring + leaves, ring + leaves), dtype=np.int32)
+    for at in range(ring):
+        for other in ((at + 1) % ring, ring + at):
+            matrix[at, other] = matrix[other, at] = 1
+    anchors = np.arange(0, ring, 2, dtype=np.int32)
+    links = Links(np.arange(len(anchors), dtype=np.int32), anchors)
+    groups = np.zeros(len(anchors), dtype=np.int32)
+    found = next(discover(csr_array(matrix), links, groups, np.array([ring // 2]), taken=anchors))
+    assert set(found) == set(range(1, ring, 2))
 
 
 def test_ties_are_drawn_and_not_taken_in_order():

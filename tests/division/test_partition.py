@@ -35,6 +35,19 @@ def test_parts_are_balanced_on_the_unmatched_and_repeatable(task, method):
     np.testing.assert_array_equal(part, again)
 
 
+def test_a_large_graph_is_cut_at_once_and_nearly_as_well(task, monkeypatch):
+    weights = unmatched_weights(task)
+    bisected = partition(task.source.adjacency, 7, weights)
+    monkeypatch.setattr("divea.division.partition.LARGE_GRAPH", 1)
+    monkeypatch.setattr("divea.division.partition.LARGE_PART", 1)
+    at_once = partition(task.source.adjacency, 7, weights)
+    loads = np.bincount(at_once, weights, minlength=7)
+    assert loads.max() <= 1.03 * loads.mean() + 1
+    assert not np.array_equal(at_once, bisected)
+    assert edge_cut(task.source.adjacency, at_once) < 1.2 * edge_cut(task.source.adjacency, bisected)
+    np.testing.assert_array_equal(at_once, partition(task.source.adjacency, 7, weights))
+
+
 def test_coherent_parts_cut_far_fewer_edges_than_random_ones(task):
     weights = unmatched_weights(task)
     cuts = {

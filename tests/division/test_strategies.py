@@ -61,7 +61,7 @@ def test_every_strategy_keeps_the_contract(name, task, parts, size, seed):
     method=st.sampled_from(["first_order", "rounds", "exact"]),
     locality=st.sampled_from(["propagate", "bfs"]),
     delta1=st.sampled_from([None, 0.1, 0.5, 0.9]),
-    delta2=st.sampled_from([None, 0.0, 0.3]),
+    delta2=st.sampled_from([0.0, 0.3]),
 )
 def test_divea_keeps_its_promises_whatever_the_settings(task, parts, size, method, locality, delta1, delta2):
     strategy = DivEA(
@@ -185,7 +185,15 @@ def test_bad_settings_are_refused(pair):
     with pytest.raises(InputError, match="S >= 2"):
         DivEA(3, 1)
     with pytest.raises(InputError, match="delta1"):
-        DivEA(3, 100, delta1=1.5, delta2=0.0).divide(pair.task)
+        DivEA(3, 100, delta1=1.5).divide(pair.task)
+    with pytest.raises(InputError, match="N is at most 100 here"):
+        DivEA(500, 2000).divide(pair.task)
+
+
+def test_as_many_subtasks_as_entities_are_quick_where_they_are_small(pair):
+    unmatched = len(pair.task.unmatched_source)
+    division = check_division(DivEA(unmatched, 4), pair.task, size=4)
+    assert 0.9 * unmatched < len(division) <= unmatched
 
 
 class Broken:

@@ -3,7 +3,7 @@
 Seeds that an iteration did not know are treated there like any other entity. Of the pairs that it then
 predicts, those with an end in a held-back seed can be judged: they are the seed itself, or wrong. The share
 of right ones rises with the score; that rise, fitted as steps (isotonic regression), turns a score into the
-probability of being right. A threshold on it is then a promise about precision.
+probability of being right. What precision all pairs above a threshold have together follows from it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,23 @@ class Calibration:
 
     scores: npt.NDArray[np.float64]
     probabilities: npt.NDArray[np.float64]
+    judged: npt.NDArray[np.float64]
+    """The scores that it was fitted to."""
 
     def __call__(self, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The confidence of pairs with these scores."""
         return np.interp(np.asarray(scores, dtype=np.float64), self.scores, self.probabilities)
+
+    def confidence_for(self, precision: float) -> float:
+        """The least confidence at which the pairs that are at least so sure have this precision together.
+
+        It is lower than the precision itself, because most of the pairs above it are surer. 1 where no
+        pair is sure enough.
+        """
+        sure = np.sort(self(self.judged))[::-1]
+        # Where each pair is right with its confidence, their running mean is the precision.
+        enough = np.flatnonzero(np.cumsum(sure) >= precision * np.arange(1, len(sure) + 1))
+        return float(sure[enough[-1]]) if len(enough) else 1.0
 
 
 def hold_back(task: AlignmentTask, share: float, seed: int = 0) -> tuple[AlignmentTask, Links]:
@@ -67,11 +80,14 @@ def calibrate(source: Ids, target: Ids, score: npt.ArrayLike, held: Links) -> Ca
     level, at, counts = np.unique(scores, return_inverse=True, return_counts=True)
     mean = np.bincount(at, right) / counts
     fitted = isotonic_regression(mean, weights=counts).x
-    return _through_steps(level, fitted, counts)
+    return _through_steps(level, fitted, counts, scores)
 
 
 def _through_steps(
-    level: npt.NDArray[np.float64], fitted: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
+    level: npt.NDArray[np.float64],
+    fitted: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
+    judged: npt.NDArray[np.float64],
 ) -> Calibration:
     """A line through the middle of each step: pairs within a step are not equally sure."""
     starts = np.flatnonzero(np.diff(fitted, prepend=-1.0) > 0)
@@ -79,4 +95,4 @@ def _through_steps(
     middle = np.add.reduceat(level * counts, starts) / weight
     # A step of a few pairs that all are right is no proof of certainty: one right and one wrong pair more.
     value = (fitted[starts] * weight + 1) / (weight + 2)
-    return Calibration(middle, np.maximum.accumulate(value))
+    return Calibration(middle, np.maximum.accumulate(value), judged)

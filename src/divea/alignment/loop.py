@@ -64,6 +64,7 @@ class Outcome:
     """The target given to each source, -1 for none."""
     confidence: npt.NDArray[np.float64]
     """The probability that a pair is right, for each place of the lists; NaN where not calibrated."""
+    calibration: Calibration | None
     subtask: Ids
     iteration: int
     division: Division
@@ -117,7 +118,7 @@ def run_loop(
     if calibration is not None:
         confidence = np.where(matches.target >= 0, calibration(matches.score), np.nan)
     assigned = assign(matches, globally=settings.one_to_one, seed=settings.seed)
-    return Outcome(matches, assigned, confidence, subtask, number + 1, division)
+    return Outcome(matches, assigned, confidence, calibration, subtask, number + 1, division)
 
 
 def strategy_of(task: AlignmentTask, settings: Settings) -> Strategy:

@@ -26,9 +26,7 @@ def divide(
     ] = "divea",
     layout: Annotated[list[str] | None, typer.Option(help="jape, openea; both by default.")] = None,
     delta1: Annotated[float | None, typer.Option(help="Source share of S; chosen if left out.")] = None,
-    delta2: Annotated[
-        float | None, typer.Option(help="Connecting entities' share of the target; chosen if left out.")
-    ] = None,
+    delta2: Annotated[float, typer.Option(help="Connecting entities' share of the target.")] = 0.0,
     partitioner: Annotated[str, typer.Option(help="metis, kaminpar or random.")] = "metis",
     locality: Annotated[str, typer.Option(help="propagate, or bfs as in the paper.")] = "propagate",
     evidence: Annotated[str, typer.Option(help="first_order, rounds or exact.")] = "first_order",

@@ -35,6 +35,7 @@ def plan(
     )
     typer.echo(f"divea divide -n {found.parts} -s {found.size}")
     typer.echo(f"a subtask takes about {found.memory / 2**30:.2f} GiB with {model} on {device}")
-    typer.echo(f"dividing takes about {found.division_seconds:.0f} s on two cores")
+    typer.echo(f"dividing takes about {found.division_seconds:.0f} s")
     total = f"{found.model_seconds:.0f} s for all {found.parts} subtasks"
-    typer.echo(f"{model} takes about {total}, one by one")
+    place = "one core" if device == "cpu" else device
+    typer.echo(f"{model} takes about {total}, one by one on {place}")

@@ -3,10 +3,9 @@
 Discovery and evidence both need one number for every entity and part. At two million entities
 and 200 parts that is 1.6 GB an array; a block of columns keeps it under a stated budget.
 
-A part also lives in a small region of a large graph. So a block is done in two passes: a coarse one,
-with a single column for all the parts of the block, finds the region that matters to any of them, and
-a fine one, with a column for each part, is done on that region alone. Where the region is most of the
-graph, as it is when all parts fit one block, the fine pass is done on the whole graph and is exact.
+A part also lives in a small region of a large graph. So a block of parts is done on the region that
+matters to any of them. Where the region is most of the graph, as it is when all parts fit one block, the
+whole graph is taken and the pass is exact.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ MEMORY_BUDGET = 3 << 30
 """Bytes that the dense arrays of one block of columns may take together."""
 
 FINE, COARSE = 8, 32
-"""Columns of a block in the two passes: narrow ones have small regions, wide ones the faster product."""
+"""Columns of a block, on a region and on the whole graph: narrow blocks have small regions, wide ones the
+faster product."""
 
 NEVER = -np.inf
 _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
@@ -81,10 +81,10 @@ def block_of_parts(blocks: Sequence[range]) -> Ids:
     return np.append(np.repeat(np.arange(len(blocks)), lengths), -1).astype(np.int32)
 
 
-def region(matters: torch.Tensor) -> Ids | None:
+def region(matters: np.ndarray) -> Ids | None:
     """The rows of a region, or None where it is so large that the whole graph serves as well."""
-    rows = torch.nonzero(matters).ravel()
-    return None if 2 * len(rows) > len(matters) else rows.cpu().numpy().astype(np.int32)
+    rows = np.flatnonzero(matters).astype(np.int32)
+    return None if 2 * len(rows) > len(matters) else rows
 
 
 def cut_out(matrix: csr_array, rows: Ids | None) -> csr_array:

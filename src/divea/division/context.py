@@ -13,10 +13,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from divea.division.columns import NEVER, best, positions
-from divea.division.drop_costs import POOL, drop_costs
+from divea.division.drop_costs import drop_costs
 from divea.division.evidence import EvidenceSettings
 from divea.division.rounds import Elimination, best_few_anchors, marked
 from divea.graphs.labels import Ids
+
+POOL = 4
+"""`rounds` start from this many times the entities that are to be chosen."""
 
 
 def pick_contexts(
@@ -40,7 +43,7 @@ def pick_contexts(
     size = adjacency.shape[0]
     shared = marked(anchors[0], size) if len(anchors) == 1 else None
     never = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
-    for part, rows, costs, whole in drop_costs(adjacency, wanted, anchors, counts, settings):
+    for part, rows, costs, whole in drop_costs(adjacency, wanted, anchors, settings):
         own = anchors[part % len(anchors)]
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
         costs[(costs <= 0) | never[ids]] = NEVER

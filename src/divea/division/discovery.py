@@ -21,10 +21,8 @@ from divea.division.columns import (
     block_of_parts,
     by_part,
     column_blocks,
-    contains,
     cut_out,
     indicator,
-    positions,
     region,
     sparse_tensor,
     tie_draw,
@@ -65,14 +63,15 @@ def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device
         # Shares of whole blocks; with one block it is 1 wherever anything arrives.
         block_shares = _spread(whole, anchors, coarse, group).div_(total)
         for column, number in enumerate(group):
-            rows = region(block_shares[:, column] >= LEAST)
+            rows = region((block_shares[:, column] >= LEAST).cpu().numpy())
             if rows is None:
                 arrived = _spread(whole, anchors, parts, blocks[number])
             else:
-                inside = contains(rows, anchors)
+                place = np.full(size, -1, dtype=np.int32)
+                place[rows] = np.arange(len(rows), dtype=np.int32)
+                inside = place[anchors] >= 0
                 small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
-                own = positions(rows, anchors[inside])
-                arrived = _spread(small, own, parts[inside], blocks[number])
+                arrived = _spread(small, place[anchors[inside]], parts[inside], blocks[number])
             here = slice(None) if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
             share = arrived.div_(total[here])
             yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
@@ -91,13 +90,14 @@ def _spread(matrix: torch.Tensor, anchors: Ids, column_of: Ids, block: range) ->
 
 def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
     # Ten triples between two entities are more than one, but not ten times more.
-    weights = 1 + np.log(adjacency.data.astype(np.float32))
-    row_of = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
-    strength = np.bincount(row_of, weights, minlength=adjacency.shape[0])
-    weights *= (np.maximum(strength, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
-    received = np.maximum(np.bincount(row_of, weights, minlength=adjacency.shape[0]), 1e-9)
-    weights /= received.astype(np.float32)[row_of]
-    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
+    weights = (1 + logarithm).astype(np.float32)[adjacency.data - 1]
+    mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    ones = np.ones(adjacency.shape[0])
+    weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
+    received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+    weights /= np.repeat(received, np.diff(adjacency.indptr))
+    return mean
 
 
 def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
@@ -116,6 +116,26 @@ def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str 
 
 
 LOCALITY = {"propagate": propagate, "bfs": bfs}
+
+
+def likelihood(adjacency: csr_array, seeds: Ids) -> np.ndarray:
+    """How likely entities are to have a counterpart at all, by their degree; 1 is as likely as any.
+
+    Where entities of some degree are rarer among the seeds than in the graph, they are so much less
+    likely: in DBP15K, 18 % of the target entities have one neighbour, but 1 in 300 of the seeds'.
+    Degrees are told apart by half octaves.
+
+    >>> path = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    >>> likelihood(path, np.array([1, 2])).tolist()  # the ends are expected once among two seeds
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    kind = np.rint(2 * np.log2(np.maximum(np.diff(adjacency.indptr), 1))).astype(np.int64)
+    total = np.bincount(kind)
+    expected = total * len(seeds) / max(1, len(kind))
+    seen = np.bincount(kind[seeds], minlength=len(total))
+    # One more of each, so that few seeds say little.
+    odds: np.ndarray = np.minimum(1, (seen + 1) / (expected + 1)).astype(np.float32)[kind]
+    return odds
 
 
 def discover(
@@ -146,7 +166,11 @@ def discover(
     free = np.ones(size, dtype=bool)
     free[taken] = False
     blocks = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    # The paper's measure knows no such thing.
+    likely = likelihood(adjacency, taken) if locality == "propagate" else np.ones(size, dtype=np.float32)
     for block, rows, scores in blocks:
+        odds = torch.from_numpy(likely if rows is None else likely[rows]).to(device)
+        scores *= odds[:, None]
         if similarity is not None:
             learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
             scores += beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)

@@ -20,12 +20,16 @@ from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
 
+MOST_COPIES = 100
+"""A group of fewer than one in so many of a subtask's entities is refused: the rest would be context,
+written over and over, N times S in all."""
+
 
 @dataclass(frozen=True)
 class DivEA:
     """Divides a task into `parts` subtasks of at most `size` entities.
 
-    `delta1` and `delta2` share the size out (see `Shares`); left at None they are chosen on a
+    `delta1` and `delta2` share the size out (see `Shares`); `delta1` left at None is chosen on a
     validation part of the seeds.
     """
 
@@ -37,7 +41,7 @@ class DivEA:
     beta: float = 1.0
     evidence: EvidenceSettings = field(default_factory=EvidenceSettings)
     delta1: float | None = None
-    delta2: float | None = None
+    delta2: float = 0.0
 
     def __post_init__(self) -> None:
         if self.size < 2:
@@ -69,13 +73,20 @@ class DivEA:
 
     def _plan(self, task: AlignmentTask, watch: _Watch) -> tuple[Ids, Shares, tuple[str, ...]]:
         """Groups that fit, and the shares of the size limit."""
+        unmatched = len(task.unmatched_source)
+        most = max(MOST_COPIES, MOST_COPIES * unmatched // self.size)
+        if self.parts > most:
+            raise InputError(
+                f"{self.parts} subtasks of {self.size} entities for {unmatched} that are to be matched: "
+                f"N is at most {most} here, or S must be smaller"
+            )
         # Left to itself, a group may fill half of S: a subtask needs a candidate for each member.
         share = Shares(0.5 if self.delta1 is None else self.delta1).source_size(self.size)
         with watch.step("partition"):
             groups, notes = group_source(
                 task, self.parts, share=share, partitioner=self.partitioner, seed=self.seed
             )
-        if self.delta1 is not None and self.delta2 is not None:
+        if self.delta1 is not None:
             return groups, Shares(self.delta1, self.delta2), notes
         with watch.step("shares"):
             shares, note = choose_shares(
@@ -84,8 +95,7 @@ class DivEA:
                 self.size,
                 locality=self.locality,
                 evidence=self.evidence,
-                delta1=self.delta1,
-                delta2=self.delta2,
+                connecting=self.delta2,
                 seed=self.seed,
             )
         return groups, shares, (*notes, note)

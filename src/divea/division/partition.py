@@ -20,6 +20,9 @@ from divea.graphs.labels import Ids
 
 Weights = npt.NDArray[np.int64]
 
+LARGE_GRAPH, LARGE_PART = 250_000, 5_000
+"""From so many entities on, in all and in a part, METIS cuts into all the parts at once."""
+
 
 def partition(
     adjacency: csr_array, parts: int, weights: Weights, *, method: str = "metis", seed: int = 0
@@ -51,8 +54,11 @@ def edge_cut(adjacency: csr_array, part: Ids) -> float:
 def _metis(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> Ids:
     import pymetis
 
-    # 64-bit arrays go to METIS without a copy; recursive bisection is its best here in time and cut,
-    # and numbers neighbouring parts next to each other.
+    # Bisection balances parts exactly, but its time grows with log N. Cutting a large graph into all parts
+    # at once takes half of it for the same cut, with parts up to 3 % heavier than the mean; into small
+    # parts it cuts badly. Both number neighbouring parts next to each other.
+    at_once = adjacency.shape[0] >= max(LARGE_GRAPH, LARGE_PART * parts)
+    # 64-bit arrays go to METIS without a copy.
     graph = pymetis.CSRAdjacency(
         adj_starts=adjacency.indptr.astype(np.int64), adjacent=adjacency.indices.astype(np.int64)
     )
@@ -61,7 +67,7 @@ def _metis(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> Ids
         graph,
         vweights=weights,
         eweights=np.maximum(adjacency.data, 1).astype(np.int64),  # a zero weight crashes it
-        recursive=True,
+        recursive=not at_once,
         options=pymetis.Options(seed=seed),
     )
     return np.asarray(found.vertex_part, dtype=np.int32)

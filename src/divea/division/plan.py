@@ -20,8 +20,8 @@ SAFETY = 0.9
 EDGES_KEPT = 0.9
 """Share of a graph's triples per entity that a subtask keeps; 2M and DBP15K lie between .85 and .95."""
 
-SECONDS_PER_ENTITY = 2.0e-5
-"""Of the division itself, per entity of both graphs, two threads; benchmarks/divide.py at 2M."""
+SECONDS_PER_ENTITY = 1.0e-5
+"""Of the division itself, per entity of both graphs, CPU seconds; benchmarks/divide.py at 2M."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,16 @@ class Cost:
 
 
 COSTS = {
-    ("rrea", "cpu"): Cost(Linear(5.3e7, 3.42e4, 0), Linear(0, 0.068, 0.030)),
-    ("label-propagation", "cpu"): Cost(Linear(3e7, 5.0e4, 0), Linear(3, 0.0022, 0)),
+    ("rrea", "cpu"): Cost(Linear(8.91e7, 3.57e4, 0), Linear(43.9, 0, 0.0154)),
+    ("gcn-align", "cpu"): Cost(Linear(7.79e7, 0, 5.32e3), Linear(0, 0, 4.64e-3)),
+    ("dual-amn", "cpu"): Cost(Linear(8.56e7, 1.40e4, 2.96e4), Linear(0, 0, 2.86e-3)),
+    ("label-propagation", "cpu"): Cost(Linear(1.50e8, 4.83e4, 0), Linear(0.275, 1.92e-3, 0)),
     ("rrea", "cuda"): Cost(Linear(7.56e7, 1.21e4, 3.87e3), Linear(11.6, 0, 0)),
     ("gcn-align", "cuda"): Cost(Linear(8.62e5, 3.93e3, 509), Linear(4.89, 0, 5.15e-5)),
+    ("dual-amn", "cuda"): Cost(Linear(6.77e7, 4.12e4, 0), Linear(0.995, 0, 1.39e-6)),
+    ("label-propagation", "cuda"): Cost(Linear(5.64e7, 4.96e4, 801), Linear(0.182, 0, 2.59e-6)),
 }
-"""Measured with default options, on two CPU cores and on one NVIDIA H200, which small subtasks do not fill;
+"""Measured with default options, on one CPU core and on one NVIDIA H200, which small subtasks do not fill;
 docs/division.md says how well each fits."""
 
 

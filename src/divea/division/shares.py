@@ -9,7 +9,6 @@ docs/division.md compares it with a model's H@1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +34,8 @@ FEWEST = 20
 MOST_PARTS = 4
 """Parts that are tried; the shares hold for all. Neighbours, so that they cost one small region."""
 
-CONTEXT_SHARES = (0.04, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
+CONTEXT_SHARES = (0.04, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4)
 """Source context, as a share of what the unmatched entities leave of S."""
-
-CONNECTING_SHARES = (0.0, 0.05, 0.1)
 
 
 def choose_shares(
@@ -48,52 +45,32 @@ def choose_shares(
     *,
     locality: str,
     evidence: EvidenceSettings,
-    delta1: float | None = None,
-    delta2: float | None = None,
+    connecting: float = 0.0,
     seed: int = 0,
 ) -> tuple[Shares, str]:
-    """The shares that serve held-out seeds best, and a note that says so; a delta given is kept."""
+    """The source share that serves held-out seeds best, and a note that says so."""
     trials = _trials(task, groups, size, locality, evidence, seed)
     held = sum(len(trial.held) for trial in trials)
     if held < FEWEST:
-        shares = Shares(0.5 if delta1 is None else delta1, delta2 or 0.0)
-        return (
-            shares,
-            f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}: too few seeds to choose by",
-        )
-
-    def worth(shares: Shares) -> float:
-        return sum(trial.worth(shares) for trial in trials) / held
-
-    tried: dict[Shares, float] = {}
+        return Shares(connecting=connecting), f"delta1 {Shares().source:.3f}: too few seeds to choose by"
     largest = max(len(members) for members in members_of(groups, task.unmatched_source))
-    sources = [(largest + share * (size - largest)) / size for share in CONTEXT_SHARES]
-    _climb([Shares(one, delta2 or 0.0) for one in (sources if delta1 is None else [delta1])], worth, tried)
-    source = max(tried, key=lambda shares: tried[shares]).source
-    if delta2 is None:
-        _climb([Shares(source, one) for one in CONNECTING_SHARES], worth, tried)
-    shares = max(tried, key=lambda shares: tried[shares])
-    return shares, (
-        f"{_said(shares)}: best of {len(tried)} on {held} held-out seeds (worth {tried[shares]:.3f})"
-    )
+    line = [Shares((largest + share * (size - largest)) / size, connecting) for share in CONTEXT_SHARES]
+    tried: dict[int, float] = {}
 
+    def worth(at: int) -> float:
+        if at not in tried:
+            tried[at] = sum(trial.worth(line[at]) for trial in trials) / held
+        return tried[at]
 
-def _said(shares: Shares) -> str:
-    return f"delta1 {shares.source:.3f}, delta2 {shares.connecting:.3f}"
-
-
-def _climb(line: list[Shares], worth: Callable[[Shares], float], tried: dict[Shares, float]) -> None:
-    """Try the shares on a line, from its middle on uphill: their worth has one summit."""
-    known = [at for at, shares in enumerate(line) if shares in tried]
-    here = known[0] if known else (len(line) - 1) // 2
+    # From the middle on uphill: the worth has one summit.
+    here = len(line) // 2
     for step in (1, -1):
-        at = here
-        while 0 <= at < len(line):
-            if line[at] not in tried:
-                tried[line[at]] = worth(line[at])
-            if tried[line[at]] < tried[line[here]]:
-                break
-            here, at = at, at + step
+        while 0 <= here + step < len(line) and worth(here + step) > worth(here):
+            here += step
+    return line[here], (
+        f"delta1 {line[here].source:.3f}: best of {len(tried)} on {held} held-out seeds "
+        f"(worth {tried[here]:.3f})"
+    )
 
 
 def _trials(

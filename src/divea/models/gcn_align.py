@@ -85,7 +85,8 @@ class GcnAlign(Model):
     def memory(self, task: AlignmentTask) -> int:
         nodes = task.source.num_entities + task.target.num_entities
         edges = 2 * (task.source.num_triples + task.target.num_triples)
-        return 4 * (7 * nodes * self.options.dimensions + 10 * edges)
+        pairs = (1 + 2 * self.options.negatives) * len(task.seeds)
+        return 4 * ((7 * nodes + 3 * pairs) * self.options.dimensions + 10 * edges)
 
 
 def convolution(graph: StackedGraph) -> FixedSum:

@@ -92,8 +92,7 @@ class Rrea(Model):
         nodes = task.source.num_entities + task.target.num_entities
         width = 2 * (self.options.layers + 1) * self.options.dimensions
         edges = 2 * (task.source.num_triples + task.target.num_triples)
-        # As measured on a GPU (`divea.division.plan.COSTS`).
-        return 4 * (5 * nodes * width + 480 * edges)
+        return 4 * (11 * nodes * width + 60 * edges)
 
 
 class RreaEncoder(torch.nn.Module):
