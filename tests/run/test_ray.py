@@ -83,12 +83,12 @@ def test_a_cluster_without_room_is_said(executor, folder, jobs, odd):
 
 
 def test_a_node_removed_in_the_middle(cluster, executor, folder, jobs, expected, odd, tmp_path):
-    """A third node gets the job that hangs, because the others are busy or not; it is lost with it."""
+    """A third node gets the job that hangs, and is lost with it."""
     node = cluster.add_node(num_cpus=1, object_store_memory=STORE, resources={"third": 1})
     cluster.wait_for_nodes()
 
-    def needs(job, *, last):
-        asked = Ray._needs(executor, job, last=last)
+    def needs(job, *, in_pieces):
+        asked = Ray._needs(executor, job, in_pieces=in_pieces)
         # The first try of the hanging job goes to the node that will be lost.
         if job.model == "hangs" and not tries(tmp_path):
             asked["scheduling_strategy"] = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
