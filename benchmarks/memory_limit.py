@@ -26,6 +26,7 @@ from divea.division.plan import parse_memory
 from divea.evaluation import read_gold
 from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links, load_task, save_task
+from divea.models import resolve_model
 from divea.run.budget import fit, for_a_job
 from divea.run.executors import make_executor
 from divea.run.jobs import Failed, jobs_of
@@ -89,9 +90,13 @@ def solve(
                 raise SystemExit(done.log)
             gpu, host = done.peak_gpu_memory / 2**20, done.peak_memory / 2**20
             count = len(jobs[done.position].subtasks)
+            name, given = settings.model_at(work.iteration)
+            model = resolve_model(name, **given)
+            thought = sum(model.memory(subtask.local(work.task)) for subtask in jobs[done.position].subtasks)
             print(
                 f"iteration {work.iteration} job {done.position} of {len(jobs)}: {count} subtasks, "
-                f"{done.seconds:.1f} s, peak {host:.0f} MiB, GPU {gpu:.0f} MiB {' '.join(done.notes)}",
+                f"{done.seconds:.1f} s, thought {thought / 2**20:.0f} MiB, peak {host:.0f} MiB, "
+                f"GPU {gpu:.0f} MiB {' '.join(done.notes)}",
                 flush=True,
             )
             yield from done.solved

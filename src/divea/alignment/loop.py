@@ -135,5 +135,7 @@ def _calibration(matches: Matches, held: Links, settings: Settings) -> Calibrati
     """Confidence as the pairs that would be given out show it."""
     assigned = assign(matches, globally=settings.one_to_one, seed=settings.seed)
     given = np.flatnonzero(assigned >= 0)
+    if not len(given):
+        return None
     place = (matches.target[given] == assigned[given, None]).argmax(axis=1)
     return calibrate(matches.source[given], assigned[given], matches.score[given, place], held)

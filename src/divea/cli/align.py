@@ -29,13 +29,18 @@ def align(
     size: Annotated[
         int | None, typer.Option("--size", "-s", help="Most entities of a subtask, both graphs together, S.")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="fast, or best: more accurate, and far slower without a GPU.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             help="label-propagation, rrea, dual-amn, gcn-align, or some joined by + as an ensemble."
         ),
     ] = None,
-    division: Annotated[str | None, typer.Option(help="divea, random, cps, sbp, isbp or whole.")] = None,
+    division: Annotated[
+        str | None, typer.Option(help="joint, divea, random, cps, sbp, isbp or whole.")
+    ] = None,
     matching: Annotated[str | None, typer.Option(help="sinkhorn, csls or cosine.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Rounds of dividing, solving and learning.")] = None,
     min_confidence: Annotated[
@@ -48,7 +53,7 @@ def align(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(help="Host memory to keep within, as 4GiB; half of the machine's if left out."),
+        typer.Option(help="Host memory to keep within, as 4GiB, by solving one subtask at a time."),
     ] = None,
     gpu_memory: Annotated[str | None, typer.Option(help="GPU memory to keep within, as 2GiB.")] = None,
     executor: Annotated[
@@ -100,6 +105,7 @@ def align(
         None if gpu_memory is None else parse_memory(gpu_memory),
     )
     given = _settings(
+        preset,
         config,
         subtasks=subtasks,
         size=size,
@@ -131,19 +137,23 @@ def align(
         raise typer.Exit(3)
 
 
-def _settings(config: Path | None, **options: Any) -> dict[str, Any]:
-    """What was given: a file of settings, and options, which come first."""
-    from divea.alignment.settings import Settings
+def _settings(preset: str | None, config: Path | None, **options: Any) -> dict[str, Any]:
+    """What was given: options come before a file of settings, and that before a preset."""
+    from divea.alignment.settings import PRESETS, Settings
 
     given: dict[str, Any] = {}
+    if preset is not None:
+        Settings.preset(preset)
+        given = PRESETS[preset]
     if config is not None:
         try:
-            given = json.loads(config.read_text())
+            found = json.loads(config.read_text())
         except (OSError, ValueError) as error:
             raise InputError(f"cannot be read as JSON: {error}", path=config) from error
-        if not isinstance(given, dict):
+        if not isinstance(found, dict):
             raise InputError("holds no settings: expected a JSON object", path=config)
-        Settings.of(given, config)
+        Settings.of(found, config)
+        given = given | found
     return given | {name: value for name, value in options.items() if value is not None}
 
 

@@ -121,26 +121,34 @@ def load_division(folder: str | Path, task: AlignmentTask) -> Division:
     folder = Path(folder)
     try:
         about = json.loads((folder / "division.json").read_text())
+        if {key: about.pop(key) for key in FORMAT} != FORMAT:
+            raise ValueError(f"another format, this release reads {FORMAT}")
         groups = np.load(folder / "arrays" / "groups.npy", allow_pickle=False)
-        columns = {name: _load_lists(folder / "arrays", name) for name in _LISTS}
-    except (OSError, ValueError, KeyError) as error:
+        columns = {name: _load_lists(folder / "arrays", name, about["subtasks"]) for name in _LISTS}
+        notes = tuple(str(note) for note in about["notes"])
+        shares = Shares(**about["shares"]) if about["shares"] else None
+    except Exception as error:  # numpy parses headers as Python: a damaged one raises anything
         raise InputError(f"not a divea division ({error})", path=folder) from error
-    if {key: about.get(key) for key in FORMAT} != FORMAT:
-        raise InputError(f"written in another format, this release reads {FORMAT}", path=folder)
     if len(groups) != task.source.num_entities:
         raise InputError(
             f"divides a source of {len(groups)} entities, but the task has {task.source.num_entities}",
             path=folder,
         )
+    for name in _LISTS:
+        graph = task.target if name in ("target_entities", "candidates") else task.source
+        for ids in columns[name]:
+            if len(ids) and not 0 <= ids.min() <= ids.max() < graph.num_entities:
+                raise InputError(f"{name} holds ids that the task does not have", path=folder)
     subtasks = tuple(
         Subtask.of(index, task, **{name: columns[name][index] for name in _LISTS})
         for index in range(about["subtasks"])
     )
-    shares = Shares(**about["shares"]) if about["shares"] else None
-    return Division(subtasks, groups, tuple(about["notes"]), shares)
+    return Division(subtasks, groups, notes, shares)
 
 
-def _load_lists(folder: Path, name: str) -> list[Ids]:
+def _load_lists(folder: Path, name: str, count: int) -> list[Ids]:
     joined = np.load(folder / f"{name}.npy", allow_pickle=False)
     ends = np.load(folder / f"{name}_ends.npy", allow_pickle=False)
+    if joined.ndim != 1 or joined.dtype != np.int32 or ends.shape != (count,):
+        raise ValueError(f"{name} is damaged")
     return np.split(joined, ends[:-1]) if len(ends) else []

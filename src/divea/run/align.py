@@ -69,7 +69,7 @@ def align_in(
         for note in notes:
             tell("note", text=note)
         tell("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
-        return align_run(run, staff.executor(run.manifest, run.task, limits.memory), tell)
+        return align_run(run, staff.executor(run.manifest, run.task), tell)
 
 
 def align_run(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:

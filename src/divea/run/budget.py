@@ -16,7 +16,7 @@ PER_ENTITY = 1000
 """Bytes per entity of both graphs for what a run keeps or makes between jobs: labels, adjacency, the
 division, ranked lists; benchmarks/memory_limit.py at 100K."""
 
-GPU_PROGRAM = 600 << 20
+GPU_PROGRAM = 800 << 20
 """Bytes of a GPU that its driver and libraries take, which torch does not count."""
 
 

@@ -19,7 +19,10 @@ _SIZE = 16
 
 
 def file_checksum(path: Path) -> str | None:
-    """Of a file's bytes; None where it cannot be read."""
+    """Of a file's bytes, or of the names and bytes of a folder's files; None where it cannot be read."""
+    if path.is_dir():
+        files = sorted(item for item in path.rglob("*") if item.is_file())
+        return text_checksum(*(f"{item.relative_to(path)} {file_checksum(item)}" for item in files))
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_SIZE)).hexdigest()

@@ -36,7 +36,7 @@ from divea.run.results import read_solved, write_solved
 
 MAPPINGS, MAPPINGS_TSV, RANKED = "mappings.parquet", "mappings.tsv", "ranked.parquet"
 TASK, DIVISION = "task", "division"
-_OURS = re.compile(r"iteration-\d+/subtask-\d+\.npz|division/\w+(/\w+)?\.\w+|(mappings|ranked)\.\w+")
+_OURS = re.compile(r"iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked)\.\w+")
 
 
 class RunDirectory:
@@ -85,16 +85,14 @@ class RunDirectory:
         folder = self.path / DIVISION
         _remove(folder)
         write_division(division, self.task, folder, layouts=())
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            name = path.relative_to(self.path).as_posix()
-            self._journal.append(Entry(name, file_checksum(path) or "", self.manifest.identity))
+        self._journal.append(Entry(DIVISION, file_checksum(folder) or "", self.manifest.identity))
 
     def is_finished(self) -> bool:
         """Whether the tables are there and every committed file is sound."""
         entries = self._journal.entries
         complete = all(
             name in entries and entries[name].made_from == self.manifest.identity
-            for name in (MAPPINGS, RANKED, f"{DIVISION}/division.json")
+            for name in (MAPPINGS, RANKED, DIVISION)
         )
         return complete and all(self._is_sound(name) for name in entries if _OURS.fullmatch(name))
 

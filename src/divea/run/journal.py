@@ -40,8 +40,9 @@ class Journal:
         with reported(self.path):
             if not self.path.exists():
                 return
-            with self.path.open("r+b") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)
+            text = self.path.read_bytes()
+            if not text.endswith(b"\n"):
+                os.truncate(self.path, text.rfind(b"\n") + 1)
 
     def append(self, entry: Entry) -> None:
         """Add a line, on the disk when this returns."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -26,6 +29,16 @@ def free(device: str) -> None:
         torch.cuda.empty_cache()
 
 
+def return_what_is_freed() -> None:
+    """Have the C library give freed blocks of 4 MiB and more back to the system at once.
+
+    It otherwise learns to keep blocks of up to 32 MiB, in case they are wanted again: 230 MiB of 1950 with
+    label propagation on the whole of zh-en. Only glibc has that habit, and this remedy.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 4 << 20)
+
+
 @contextmanager
 def limit(device: str, memory: int | None) -> Iterator[None]:
     """Within, allocating more than `memory` bytes on top of what is held raises an exception."""
@@ -37,12 +50,15 @@ def limit(device: str, memory: int | None) -> Iterator[None]:
     else:
         import torch
 
-        total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(memory / total, 1.0), device)
+        gpu = torch.device(device).index  # None for the current one
+        total = torch.cuda.get_device_properties(gpu).total_memory
+        # Blocks that torch keeps in reserve from before count; they may be of the wrong size.
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(min(memory / total, 1.0), gpu)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+            torch.cuda.set_per_process_memory_fraction(1.0, gpu)
 
 
 @contextmanager

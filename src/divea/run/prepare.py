@@ -7,17 +7,16 @@ from typing import Any
 
 from divea.alignment.loop import strategy_of
 from divea.alignment.settings import Settings
-from divea.division.plan import COSTS, Plan, make_plan, parts_for
+from divea.division import STRATEGIES
+from divea.division.plan import COSTS, parts_for
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.matching import METHODS
 from divea.models import resolve_model
+from divea.run.budget import fit, for_a_job
 from divea.run.checksums import task_checksums
 from divea.run.machine import SHARE, cores, gpu_memory, resolve_device, total_memory
 from divea.run.manifest import Manifest, versions
-
-PROCESS = 400 << 20
-"""Bytes that a process takes before it has solved anything: Python, torch, and the graphs that it touches."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Limits:
 
     device: str = "auto"
     memory: int | None = None
-    """Bytes of host memory, of all processes together."""
+    """Bytes of host memory. They are kept by solving one subtask at a time; with more workers, by each."""
     gpu_memory: int | None = None
     """Bytes of a GPU's memory."""
 
@@ -58,28 +57,15 @@ def prepare(
             f"{settings.subtasks} subtasks for {most} entities that are to be matched: N is too large"
         )
     strategy_of(task, settings)
-    memory = limits.gpu_memory if device == "cuda" else _job_memory(limits.memory, settings.subtasks)
-    # One thread a job leaves the other cores to other jobs; a single job may have them all.
-    threads = 1 if settings.subtasks > 1 else cores()
+    limit = limits.gpu_memory if device == "cuda" else limits.memory
+    memory = None if limit is None else for_a_job(task, limit, device)
+    # One thread a job leaves the other cores to other jobs; within a limit jobs are done one at a time.
+    threads = cores() if settings.subtasks == 1 or limits.memory is not None else 1
     if stored is not None:
         threads = stored.threads
-        memory = stored.memory if limits.memory is limits.gpu_memory is None else memory
+        memory = stored.memory if limit is None else memory
     manifest = Manifest(settings, device, threads, memory, task_checksums(task), versions(), folder)
     return manifest, notes
-
-
-def _job_memory(memory: int | None, subtasks: int) -> int | None:
-    """What is left to a job if as many are done at once as there are cores."""
-    if memory is None:
-        return None
-    at_once = min(cores(), subtasks)
-    # One job is done in this process, several in processes of their own.
-    processes = at_once + 1 if at_once > 1 else 1
-    left = (memory - processes * PROCESS) // at_once
-    if left <= 0:
-        least = processes * PROCESS / 2**30
-        raise InputError(f"--memory must be more than {least:.1f} GiB for {at_once} processes at work")
-    return left
 
 
 def _check_names(settings: Settings, task: AlignmentTask) -> None:
@@ -89,6 +75,10 @@ def _check_names(settings: Settings, task: AlignmentTask) -> None:
         resolve_model(name, **options)
     if settings.matching not in METHODS:
         raise InputError(f"unknown matching {settings.matching!r}; choose from {', '.join(METHODS)}")
+    if settings.division not in STRATEGIES:
+        raise InputError(f"unknown division {settings.division!r}; choose from {', '.join(STRATEGIES)}")
+    if settings.size is not None and settings.size < 2:
+        raise InputError(f"a subtask holds at least 2 entities, one of each graph, not {settings.size}")
     if not len(task.seeds):
         raise InputError("there are no seeds: name known matches with --seeds")
 
@@ -102,41 +92,20 @@ def _sized(
         parts = 1 if settings.size >= entities else parts_for(task, settings.size)
         notes.append(f"{parts} subtasks of at most {settings.size} entities")
         return replace(settings, subtasks=parts)
-    names = sorted({settings.model_at(iteration)[0] for iteration in range(settings.iterations)})
-    for name in names:
+    for iteration in range(settings.iterations):
+        name = settings.model_at(iteration)[0]
         if (name, device) not in COSTS:
             notes.append(f"no division: what {name} needs on {device} was not measured; -n divides")
             return settings
     if device == "cuda":
-        budget = limits.gpu_memory or int(SHARE * gpu_memory())
-        return _planned(task, settings, device, budget, budget, notes)
-    memory = limits.memory or int(SHARE * total_memory())
-    whole, part = _job_memory(memory, 1), _job_memory(memory, cores())
-    return _planned(task, settings, device, whole or memory, part or memory, notes)
-
-
-def _planned(
-    task: AlignmentTask, settings: Settings, device: str, whole: int, part: int, notes: list[str]
-) -> Settings:
-    """The whole graph if it fits by itself, else subtasks of which one fits for each core."""
-    names = sorted({settings.model_at(iteration)[0] for iteration in range(settings.iterations)})
-
-    def hungriest(budget: int) -> Plan:
-        return max((make_plan(task, budget, model=name, device=device) for name in names), key=_parts)
-
-    plan = hungriest(whole)
-    if plan.parts == 1:
-        taken = f"about {_gib(plan.memory)} of {_gib(whole)}"
-        notes.append(f"no division is needed: the whole graph takes {taken}")
+        memory, at_once = limits.gpu_memory or int(SHARE * gpu_memory()), 1
+    else:
+        memory = limits.memory or int(SHARE * total_memory())
+        at_once = 1 if limits.memory else cores()
+    fitted = fit(task, settings, for_a_job(task, memory, device), device)
+    if fitted.subtasks == 1:
+        notes.append(f"no division is needed: the whole graph fits into {memory / 2**30:.1f} GiB")
         return settings
-    plan = hungriest(part)
-    notes.append(f"{plan.parts} subtasks of at most {plan.size} entities, about {_gib(plan.memory)} each")
-    return replace(settings, subtasks=plan.parts, size=plan.size)
-
-
-def _parts(plan: Plan) -> int:
-    return plan.parts
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB"
+    fitted = fit(task, settings, for_a_job(task, memory // at_once, device), device)
+    notes.append(f"{fitted.subtasks} subtasks of at most {fitted.size} entities fit into the memory")
+    return fitted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from divea.errors import InputError
 from divea.graphs import AlignmentTask
-from divea.run.executors import Executor, make_executor
+from divea.run.executors import NAMES, Executor, make_executor
 from divea.run.machine import cores
 from divea.run.manifest import Manifest
-from divea.run.prepare import PROCESS
 
 _WORTH_PROCESSES = 10_000
 """Entities above which solving takes longer than starting processes does."""
@@ -24,21 +24,19 @@ class Staff:
     address: str | None = None
     timeout: float | None = None
 
-    def executor(self, manifest: Manifest, task: AlignmentTask, memory: int | None) -> Executor:
-        """An executor that keeps within `memory` bytes of the host."""
+    def __post_init__(self) -> None:
+        if self.name not in ("auto", *NAMES):
+            raise InputError(f"unknown executor {self.name!r}; choose from auto, {', '.join(NAMES)}")
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"workers must be at least 1, not {self.workers}")
+
+    def executor(self, manifest: Manifest, task: AlignmentTask) -> Executor:
+        """Somebody to do the jobs of a run; within a limit on memory one at a time, unless told otherwise."""
         workers = self.workers
         if workers is None and manifest.device == "cpu":
-            workers = _workers_within(memory, manifest)
+            workers = min(cores(), manifest.settings.subtasks) if manifest.memory is None else 1
         name = self.name
         if name == "auto":
             large = task.source.num_entities + task.target.num_entities >= _WORTH_PROCESSES
             name = "local" if large and workers is not None and workers > 1 else "inline"
         return make_executor(name, workers=workers, address=self.address, timeout=self.timeout)
-
-
-def _workers_within(memory: int | None, manifest: Manifest) -> int:
-    """Processes that this machine has cores for and the memory has room for."""
-    most = min(cores(), manifest.settings.subtasks)
-    if memory is None or manifest.memory is None:
-        return most
-    return max(1, min(most, (memory - PROCESS) // (manifest.memory + PROCESS)))

@@ -54,6 +54,8 @@ def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float)
     """
     matches = outcome.matches
     rows = np.flatnonzero(outcome.assigned >= 0)
+    if not len(rows):
+        return MAPPINGS.empty_table()
     place = (matches.target[rows] == outcome.assigned[rows, None]).argmax(axis=1)
     confidence = outcome.confidence[rows, place]
     kept = ~(confidence < min_confidence)

@@ -7,6 +7,7 @@ import traceback
 
 from divea.graphs import AlignmentTask
 from divea.run.jobs import Done, Failed, Job
+from divea.run.limits import return_what_is_freed
 from divea.run.peaks import peak_gpu_memory, peak_memory
 from divea.run.shrinking import solve_within
 
@@ -16,6 +17,7 @@ TRIES = 3
 
 def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
     """One try at a job."""
+    return_what_is_freed()
     notes: list[str] = []
     start = time.perf_counter()
     try:

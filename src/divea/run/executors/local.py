@@ -6,9 +6,11 @@ jobs through a pipe. A worker that dies is replaced; one whose parent dies ends 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import socket
+import subprocess
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,23 +19,18 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from divea.run.executors.attempt import TRIES
-from divea.run.executors.worker import work
 from divea.run.jobs import Done, Failed, Job
-
-_SPAWN = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in mid-air
 
 
 class Local:
-    """Worker processes: `workers` of them, or one per GPU, or as many as cores and memory allow.
+    """Worker processes: `workers` of them, or one per GPU, or as many as there are cores for.
 
-    `memory` is for all workers together. A job that takes longer than `timeout` seconds has failed.
-    Workers start when jobs come and stay for the next ones until `close`.
+    A job that takes longer than `timeout` seconds has failed. Workers start when jobs come and stay for the
+    next ones until `close`.
     """
 
-    def __init__(
-        self, workers: int | None = None, *, memory: int | None = None, timeout: float | None = None
-    ):
-        self.workers, self.memory, self.timeout = workers, memory, timeout
+    def __init__(self, workers: int | None = None, *, timeout: float | None = None):
+        self.workers, self.timeout = workers, timeout
         self._staff: list[_Worker] = []
         self._logs = tempfile.TemporaryDirectory(prefix="divea-")
 
@@ -57,8 +54,9 @@ class Local:
                     result = worker.take()
                     if isinstance(result, Failed):
                         position = result.position
-                        if not worker.process.is_alive():
-                            kills[position] += (worker.process.exitcode or 0) < 0
+                        if worker.process.returncode is not None:
+                            kills[position] += worker.process.returncode < 0
+                            worker.end()
                             self._staff.remove(worker)
                         logs[position].append(result.log)
                         if len(logs[position]) < TRIES:
@@ -84,10 +82,7 @@ class Local:
 
             return torch.cuda.device_count()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        count = cores // jobs[0].threads
-        if self.memory is not None and jobs[0].memory is not None:
-            count = min(count, self.memory // jobs[0].memory)
-        return max(count, 1)
+        return max(cores // jobs[0].threads, 1)
 
     def _hire(self, count: int) -> None:
         """Fill up to so many workers; the number of one that left is given again, and with it its GPU."""
@@ -109,12 +104,19 @@ class _Worker:
     def __init__(self, number: int, log: Path):
         self.number, self.log = number, log
         self.position: int | None = None
-        self.connection, other = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=work, args=(other, number, log), daemon=True)
-        self.process.start()
-        other.close()  # so that the pipe ends when the worker does
-
-    connection: Connection
+        ours, theirs = socket.socketpair()
+        self.connection = Connection(ours.detach())
+        # Not by multiprocessing: that would run the user's own script once more in every worker.
+        command = [sys.executable, "-P", "-m", "divea.run.executors.worker"]
+        with theirs, log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(number)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.PIPE,  # ends with this process, however it ends: the worker listens
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
 
     def give(self, position: int, folder: Path, job: Job, timeout: float | None, in_pieces: bool) -> None:
         self.position = position
@@ -129,19 +131,21 @@ class _Worker:
             result: Done | Failed = self.connection.recv()
             return result
         except (EOFError, OSError):
-            self.process.join()
-            return Failed(position, f"worker {_end(self.process.exitcode)}\n{_tail(self.log)}")
+            self.process.wait()
+            return Failed(position, f"worker {_end(self.process.returncode)}\n{_tail(self.log)}")
 
     def end(self) -> None:
         self.process.kill()
-        self.process.join()
+        self.process.wait()
         self.connection.close()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
-def _end(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
+def _end(exit_code: int) -> str:
+    return (
+        f"was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
+    )
 
 
 def _tail(log: Path, most: int = 4000) -> str:

@@ -57,40 +57,39 @@ class Ray:
         if jobs:
             self._check_room(jobs[0])
         graphs: list[Any] = []
+        failures = [0] * len(jobs)
         logs: list[list[str]] = [[] for _ in jobs]
-        running: dict[Any, int] = {}
+        running: dict[Any, _Order] = {}
 
         def submit(position: int, *, in_pieces: bool = False) -> None:
-            order = _Order(
-                self.folder_on_nodes(task_folder), _mark(task_folder), position, self.timeout, in_pieces
-            )
-            task = ray.remote(_do).options(**self._needs(jobs[position], last=in_pieces))
-            running[task.remote(order, jobs[position], graphs)] = position
+            folder, mark = self.folder_on_nodes(task_folder), _mark(task_folder)
+            order = _Order(folder, mark, position, self.timeout, in_pieces)
+            task = ray.remote(_do).options(**self._needs(jobs[position], in_pieces=in_pieces))
+            running[task.remote(order, jobs[position], graphs)] = order
 
         for position in range(len(jobs)):
             submit(position)
         try:
             while running:
                 (reference,), _ = ray.wait(list(running), num_returns=1)
-                position = running.pop(reference)
+                order = running.pop(reference)
+                position, tries, is_lost = order.position, 1, False
                 try:
                     result = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    # Ray has tried twice, and both times the worker was lost: most likely there was no room.
-                    logs[position] += [str(error)] * (TRIES - 1 if not logs[position] else 1)
-                    result = Failed(position, "")
-                    if len(logs[position]) < TRIES:
-                        submit(position, in_pieces=True)
-                        continue
+                    result, is_lost = Failed(position, str(error)), True
+                    tries += self._needs(jobs[position], in_pieces=order.in_pieces)["max_retries"]
                 if result is None:
                     if not graphs:
                         graphs.append(ray.put(_bare(load_task(task_folder))))
                     submit(position)
                     continue
                 if isinstance(result, Failed):
-                    logs[position] += [result.log] if result.log else []
-                    if len(logs[position]) < TRIES:
-                        submit(position)
+                    failures[position] += tries
+                    logs[position].append(result.log)
+                    if failures[position] < TRIES:
+                        # A worker lost twice over the same job: most likely there is no room for it.
+                        submit(position, in_pieces=is_lost)
                         continue
                     result = Failed(position, "\n".join(logs[position]))
                 yield result
@@ -102,8 +101,9 @@ class Ray:
         """Where nodes look for the task."""
         return task_folder.resolve()
 
-    def _needs(self, job: Job, *, last: bool) -> dict[str, Any]:
-        needs: dict[str, Any] = {"num_cpus": job.threads, "max_retries": 0 if last else TRIES - 2}
+    def _needs(self, job: Job, *, in_pieces: bool) -> dict[str, Any]:
+        # Lost workers and nodes are Ray's to notice, all tries but the last, which is in pieces.
+        needs: dict[str, Any] = {"num_cpus": job.threads, "max_retries": 0 if in_pieces else TRIES - 2}
         if job.device != "cpu":
             needs["num_gpus"] = self.gpu_share
         elif job.memory is not None:
@@ -114,7 +114,7 @@ class Ray:
         """Ray waits for ever for a node that a job fits on; say so instead."""
         import ray
 
-        needs = self._needs(job, last=False)
+        needs = self._needs(job, in_pieces=False)
         wanted = {"CPU": needs["num_cpus"], "GPU": needs.get("num_gpus", 0), "memory": needs.get("memory", 0)}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):

@@ -13,7 +13,6 @@ def make_executor(
     *,
     workers: int | None = None,
     address: str | None = None,
-    memory: int | None = None,
     gpu_share: float = 1.0,
     timeout: float | None = None,
 ) -> Executor:
@@ -29,7 +28,7 @@ def make_executor(
     if name == "local":
         from divea.run.executors.local import Local
 
-        return Local(workers, memory=memory, timeout=timeout)
+        return Local(workers, timeout=timeout)
     if name == "ray":
         from divea.run.executors.ray import Ray
 

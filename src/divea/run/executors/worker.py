@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from divea.graphs import AlignmentTask
 from divea.graphs.storage import load_task
 
 
-def work(connection: Connection, number: int, log: Path) -> None:
+def main(descriptor: int, number: int) -> None:
     """Do the jobs that come through the pipe until it is closed."""
     # Ctrl-C goes to the whole group: the parent hears it too, and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What libraries print in the face of death is the log of the job.
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
     faulthandler.enable()
     from divea.run.executors.attempt import attempt  # takes seconds, which are no job's
 
+    connection = Connection(descriptor)
     opened: tuple[Path, AlignmentTask] | None = None
     while True:
         try:
             position, folder, job, timeout, in_pieces = connection.recv()
         except EOFError:
             return
-        os.ftruncate(descriptor, 0)
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        # What is printed from here on, by a library in the face of death, is the log of the job.
+        os.ftruncate(sys.stdout.fileno(), 0)
         with watched(timeout):
             if job.device != "cpu":
                 _take_gpu(number)
@@ -58,9 +55,7 @@ def watched(timeout: float | None) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
+    sys.stdin.read()
     os._exit(1)
 
 
@@ -68,3 +63,7 @@ def _take_gpu(number: int) -> None:
     import torch
 
     torch.cuda.set_device(number % torch.cuda.device_count())
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
