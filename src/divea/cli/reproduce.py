@@ -88,7 +88,11 @@ def reproduce(
     failures: list[str] = []
     if run:
         progress = _Progress(cells, load(path).keys())
-        records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+        try:
+            records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+        except KeyboardInterrupt:
+            typer.echo("stopped; the same command goes on from here", err=True)
+            raise
     else:
         records = load(path)
     _lay_out(name, recipe, cells, records, reference, out)
