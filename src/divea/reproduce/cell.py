@@ -6,8 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SIZED = ("divea", "random", "joint")
-"""Divisions that take a size limit."""
+from divea.division.resolver import SIZED
 
 
 @dataclass(frozen=True)
