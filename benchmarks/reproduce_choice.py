@@ -40,18 +40,17 @@ VARIANTS = {
     ],
     "second": [
         ("CPS (semi)", "cps", "rrea", {**HARD, **SINKHORN}),
-        ("DivEA, joint cuts", "cps", "rrea", {**HARD, **SINKHORN}),
+        ("DivEA", "cps", "rrea", {**HARD, **SURE}),
         ("DivEA", "cps", "rrea", {**HARD, **SINKHORN, "alpha": 0.5}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, "gcn-align.learning_rate": 60, **SINKHORN}),
-        ("DivEA", "sbp", "rrea", {**HARD, **SINKHORN, "alpha": 0.5}),
-        ("SBP (semi)", "sbp", "rrea", {**HARD, **SINKHORN}),
         # Supervised with as many steps as one iteration of the others, in case five times as many overfit.
         ("CPS (sup)", "cps", "rrea", {**HARD, "rrea.steps": 12, **SINKHORN}),
+        ("CPS (sup)", "cps", "rrea", {**HARD, **SINKHORN}),
+        ("DivEA", "sbp", "rrea", {**HARD, **SINKHORN}),
+        ("SBP (semi)", "sbp", "rrea", {**HARD, **SINKHORN}),
         ("CPS (semi)", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
-        ("DivEA, joint cuts", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
-        ("DivEA", "cps", "rrea", {**HARD, **SURE, "alpha": 0.5}),
-        ("CPS (semi)", "cps", "rrea", {**HARD, **SINKHORN, "average": 3}),
+        ("CPS (semi)", "cps", "rrea", {**HARD, **SURE}),
     ],
 }
 

@@ -23,8 +23,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "I-SBP": {"division": "isbp"},
     "DivEA": {"division": "joint", "average": 3},
     "DivEA (paper)": {"division": "divea"},
-    "DivEA, locality only": {"division": "divea", "nearest": 0},
-    "DivEA, random groups": {"division": "random"},
+    "DivEA (paper), locality only": {"division": "divea", "nearest": 0},
+    "DivEA (paper), random groups": {"division": "random"},
 }
 
 COMMON: dict[str, Any] = {
@@ -34,8 +34,8 @@ COMMON: dict[str, Any] = {
     "average": 1,
     "held_back": 0.0,
     "one_to_one": False,
-    # A target further down adds less than .01 to the reciprocal rank.
-    "top": 100,
+    # A target further down adds less than .002 to the reciprocal rank.
+    "top": 500,
 }
 
 SHARES = {"cps": {"delta1": 0.5, "delta2": 0.0}, "sbp": {"delta1": 0.4, "delta2": 0.0}}
