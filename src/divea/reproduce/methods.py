@@ -34,8 +34,8 @@ COMMON: dict[str, Any] = {
     "average": 1,
     "held_back": 0.0,
     "one_to_one": False,
-    # A target further down adds less than .002 to the reciprocal rank.
-    "top": 500,
+    # A target further down adds less than .01 to the reciprocal rank.
+    "top": 100,
 }
 
 SHARES = {"cps": {"delta1": 0.5, "delta2": 0.0}, "sbp": {"delta1": 0.4, "delta2": 0.0}}

@@ -33,7 +33,7 @@ def load(path: Path) -> Records:
     for line in path.read_bytes().splitlines():
         try:
             record = json.loads(line)
-            found[record["key"]] = record
+            found[Cell(**record["cell"]).key] = record
         except (ValueError, TypeError, KeyError):
             continue
     return found
@@ -77,7 +77,7 @@ def run_cells(
                 except Exception as error:
                     failures.append(f"{cell}: {type(error).__name__}: {error}")
                     continue
-                record = {"key": cell.key, "cell": asdict(cell), "jobs": jobs, **measured}
+                record = {"cell": asdict(cell), "jobs": jobs, **measured}
                 log.write((json.dumps(record) + "\n").encode())
                 log.flush()
                 os.fsync(log.fileno())
