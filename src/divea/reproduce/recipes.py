@@ -73,7 +73,13 @@ _BEST = (("CPS (semi)", "cps"), ("DivEA", "cps"), ("I-SBP", "sbp"), ("DivEA", "s
 RECIPES: dict[str, Recipe] = {
     "cps": Recipe(
         "Table 1: DivEA and the variants of CPS",
-        (("CPS (sup)", "cps"), ("CPS (semi)", "cps"), ("DivEA (paper)", "cps"), ("DivEA", "cps")),
+        (
+            ("CPS (sup)", "cps"),
+            ("CPS (semi)", "cps"),
+            ("CPS (semi), averaged", "cps"),
+            ("DivEA (paper)", "cps"),
+            ("DivEA", "cps"),
+        ),
         _QUALITY,
         ("H@1",),
         BOTH,
@@ -83,7 +89,9 @@ RECIPES: dict[str, Recipe] = {
         (
             ("SBP (sup)", "sbp"),
             ("SBP (semi)", "sbp"),
+            ("SBP (semi), averaged", "sbp"),
             ("I-SBP", "sbp"),
+            ("I-SBP, averaged", "sbp"),
             ("DivEA (paper)", "sbp"),
             ("DivEA", "sbp"),
         ),
