@@ -29,7 +29,9 @@ def draw(recipe: Recipe, rows: Sequence[Row], path: Path) -> None:
     from matplotlib.figure import Figure
 
     facets = list(dict.fromkeys(_facet(recipe, row) for row in rows))
-    figure = Figure(figsize=(0.6 + 3.6 * len(facets), 0.6 + 3.0 * len(recipe.plotted)), layout="constrained")
+    # Bars need room for their names.
+    wide = max(3.6, 0.75 * len(recipe.methods)) if recipe.axis == "method" else 3.6
+    figure = Figure(figsize=(0.6 + wide * len(facets), 0.6 + 3.0 * len(recipe.plotted)), layout="constrained")
     axes = figure.subplots(len(recipe.plotted), len(facets), squeeze=False)
     for measure, line in zip(recipe.plotted, axes, strict=True):
         for facet, axis in zip(facets, line, strict=True):
