@@ -24,11 +24,11 @@ $(VENV)/installed-test: $(VENV)/installed
 
 demo: $(VENV)/installed
 	rm -rf $(DEMO)
-	$(BIN)/divea synth $(DEMO) --entities 15000 --seed 1
+	$(BIN)/divea synth $(DEMO) --entities 5000 --seed 1
 	$(BIN)/divea info $(DEMO)/task
-	$(BIN)/divea divide $(DEMO)/task -n 5 -s 6000 -o $(DEMO)/division
-	$(BIN)/divea evaluate-division $(DEMO)/division --task $(DEMO)/task --gold $(DEMO)/gold.tsv
-	@echo "graphs: $(DEMO)/task   gold: $(DEMO)/gold.tsv   subtasks for any aligner: $(DEMO)/division"
+	$(BIN)/divea align $(DEMO)/task -n 5 --out $(DEMO)/run
+	$(BIN)/divea evaluate $(DEMO)/run --gold $(DEMO)/gold.tsv
+	@echo "matches: $(DEMO)/run/mappings.tsv   graphs: $(DEMO)/task   gold: $(DEMO)/gold.tsv"
 
 test: $(VENV)/installed-test
 	$(BIN)/ruff check .

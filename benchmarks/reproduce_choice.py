@@ -16,20 +16,19 @@ from divea.reproduce.methods import settings_for
 from divea.reproduce.runner import run_cells
 
 HARD = {"rrea.loss": "hard", "rrea.steps": 60}
-SINKHORN = {"matching": "sinkhorn", "threshold": 0.5}
-SURE = {"matching": "sinkhorn", "threshold": 0.8}
+CSLS = {"matching": "csls", "threshold": None}
 # (method, whose size, model, changes), in sets that fit two minutes of an H200 each.
 VARIANTS = {
     "first": [
-        ("DivEA", "cps", "rrea", HARD),
-        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400}),
-        ("CPS (semi)", "cps", "rrea", HARD),
-        ("CPS (sup)", "cps", "rrea", HARD),
-        ("DivEA", "cps", "rrea", {**HARD, "rrea.steps": 30}),
-        ("DivEA", "cps", "rrea", {**HARD, "matching": "sinkhorn"}),
-        ("DivEA", "cps", "rrea", {**HARD, **SINKHORN}),
+        ("DivEA (paper)", "cps", "rrea", {**HARD, **CSLS}),
+        ("DivEA (paper)", "cps", "gcn-align", {"gcn-align.steps": 400, **CSLS}),
+        ("CPS (semi)", "cps", "rrea", {**HARD, **CSLS}),
+        ("CPS (sup)", "cps", "rrea", {**HARD, **CSLS, "rrea.steps": 300}),
+        ("DivEA (paper)", "cps", "rrea", {**HARD, **CSLS, "rrea.steps": 30}),
+        ("DivEA (paper)", "cps", "rrea", {**HARD, "threshold": None}),
+        ("DivEA (paper)", "cps", "rrea", HARD),
     ],
-    "third": [
+    "second": [
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 200}),
         ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, "threshold": 0.2}),
@@ -37,20 +36,6 @@ VARIANTS = {
         ("DivEA", "cps", "rrea", HARD),
         ("CPS (semi)", "cps", "rrea", HARD),
         ("DivEA (paper)", "cps", "rrea", {**HARD, "nearest": 0}),
-    ],
-    "second": [
-        ("CPS (semi)", "cps", "rrea", {**HARD, **SINKHORN}),
-        ("DivEA", "cps", "rrea", {**HARD, **SURE}),
-        ("DivEA", "cps", "rrea", {**HARD, **SINKHORN, "alpha": 0.5}),
-        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
-        ("DivEA", "cps", "gcn-align", {"gcn-align.steps": 400, "gcn-align.learning_rate": 60, **SINKHORN}),
-        # Supervised with as many steps as one iteration of the others, in case five times as many overfit.
-        ("CPS (sup)", "cps", "rrea", {**HARD, "rrea.steps": 12, **SINKHORN}),
-        ("CPS (sup)", "cps", "rrea", {**HARD, **SINKHORN}),
-        ("DivEA", "sbp", "rrea", {**HARD, **SINKHORN}),
-        ("SBP (semi)", "sbp", "rrea", {**HARD, **SINKHORN}),
-        ("CPS (semi)", "cps", "gcn-align", {"gcn-align.steps": 400, **SINKHORN}),
-        ("CPS (semi)", "cps", "rrea", {**HARD, **SURE}),
     ],
 }
 

@@ -65,9 +65,13 @@ class Alignment:
             raise InputError(f"unknown protocol {protocol!r}; choose from open, closed")
         if not isinstance(gold, Links):
             gold = read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
-        least = self._run.manifest.settings.min_confidence if min_confidence is None else min_confidence
         lists = self._lists
-        return evaluate_alignment(lists.matches, lists.given_above(least), self._run.division, gold, protocol)
+        if min_confidence is None:
+            table = self.mappings
+            given = Links.from_labels(table["source"], table["target"], self.task.source, self.task.target)
+        else:
+            given = lists.given_above(min_confidence)
+        return evaluate_alignment(lists.matches, given, self._run.division, gold, protocol)
 
     def save(self, path: str | Path) -> None:
         """Write the mappings as the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or .rdf."""
@@ -111,11 +115,14 @@ def align(
     temporary one is used, which goes when the alignment does.
     """
     folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
-    opened = task if isinstance(task, AlignmentTask) else read_task(task)
+
+    def read() -> AlignmentTask:
+        return task if isinstance(task, AlignmentTask) else read_task(task)
+
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
     limits = Limits(device, _bytes(memory), _bytes(gpu_memory))
-    unsolved = align_in(run, opened, settings, limits, Staff(executor, workers, address), None, folder)
+    unsolved = align_in(run, read, settings, limits, Staff(executor, workers, address), None, folder)
     if unsolved:
         raise RuntimeError(f"{len(unsolved)} subtasks could not be solved; the first:\n{unsolved[0].log}")
     alignment = Alignment(run)

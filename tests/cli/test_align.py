@@ -110,6 +110,11 @@ def test_pairs_below_a_confidence_are_left_out(tmp_path):
     gold = tmp_path / "pair" / "gold.tsv"
     assert half.evaluate(gold, min_confidence=0.8) == sure.evaluate(gold)
     assert sure.evaluate(gold).pairs.judged_precision > half.evaluate(gold).pairs.judged_precision
+    ended = divea(*command, "--out", tmp_path / "precise", "--precision", 0.9)
+    assert ended.code == 0 and "for a precision of 0.9" in ended.err
+    confidence = package.Alignment(tmp_path / "precise").mappings["confidence"].to_numpy()
+    # Pairs less sure than .9 are in it too: those above make up for them.
+    assert confidence.min() < 0.9 < confidence.mean() < 0.99
 
 
 def test_gold_in_the_folder_changes_no_byte(tmp_path):
@@ -166,6 +171,7 @@ def test_status_and_runs(finished, tmp_path):
         (["--memory", "much"], "not a memory size"),
         (["--memory", "1MB"], "allow more memory"),
         (["--min-confidence", 2], "min_confidence is a probability"),
+        (["--precision", 1.5], "precision is a share"),
         (["--seed", -1], "seed must not be negative"),
         (["--iterations", 0], "iterations must be at least 1"),
         (["--config", "nowhere.json"], "cannot be read as JSON"),

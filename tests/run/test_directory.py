@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from divea.alignment.solve import Solved
 from divea.division import Whole
 from divea.matching import Matches
-from divea.run import align
+from divea.run import align, manifest, prepare
 from divea.run.journal import Entry, Journal, read_journal
+from divea.run.manifest import versions
 from divea.run.results import read_solved, write_solved
 from tests.command_line import divea
 from tests.run.tiny import PAIR, SETTINGS, solved_now, tables, write_inputs
@@ -70,15 +71,23 @@ def test_other_inputs_are_refused_by_name(finished, tmp_path):
     assert tables(run) == expected
 
 
-def test_other_versions_are_refused_by_name(finished, tmp_path):
-    command, run, _ = finished
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
-    manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["versions"]["torch"] = "1.0"
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    ended = divea(*command, "--out", copy)
-    assert ended.code == 2 and "torch '1.0', now" in ended.err
+def test_other_versions_are_refused_by_name(finished, monkeypatch):
+    command, run, expected = finished
+    monkeypatch.setattr(prepare, "versions", lambda: {**versions(), "torch": "99"})
+    ended = divea(*command, "--out", run)
+    assert ended.code == 2 and "now '99'" in ended.err and "torch" in ended.err
+    assert tables(run) == expected
+
+
+def test_another_format_is_refused_not_overwritten(finished, monkeypatch, tmp_path):
+    command, _, _ = finished
+    monkeypatch.setitem(manifest.FORMAT, "version", 2)
+    assert divea(*command, "--out", tmp_path / "run").code == 0
+    monkeypatch.undo()
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    ended = divea(*command, "--out", tmp_path / "run")
+    assert ended.code == 2 and "another format" in ended.err
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
 
 
 def test_a_second_process_is_refused(finished):
@@ -285,7 +294,7 @@ def good_rest(matches):
 
 def test_settings_stand_in_the_manifest(finished):
     _, run, _ = finished
-    manifest = json.loads((run / "manifest.json").read_text())
-    assert {key: manifest["settings"][key] for key in SETTINGS} == SETTINGS
-    assert {stage["stage"] for stage in manifest["stages"]} == {"divide", "solve", "learn", "merge", "write"}
-    assert all(stage["peak_memory"] > 1 << 20 for stage in manifest["stages"])
+    stored = json.loads((run / "manifest.json").read_text())
+    assert {key: stored["settings"][key] for key in SETTINGS} == SETTINGS
+    assert {stage["stage"] for stage in stored["stages"]} == {"divide", "solve", "learn", "merge", "write"}
+    assert all(stage["peak_memory"] > 1 << 20 for stage in stored["stages"])

@@ -23,7 +23,7 @@ def outcome(confidence):
     )
     assigned = np.int32([10, 12, -1, -1])
     division = Whole().divide(PAIR.task)
-    return Outcome(matches, assigned, np.array(confidence), np.int32([0, 1, 1, 0]), 2, division)
+    return Outcome(matches, assigned, np.array(confidence), None, np.int32([0, 1, 1, 0]), 2, division)
 
 
 def rows(table):
@@ -75,7 +75,13 @@ def test_tables_of_nothing_can_be_written(tmp_path):
         np.zeros(0, np.int32), np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32), np.zeros(0, bool)
     )
     empty = Outcome(
-        nothing, np.zeros(0, np.int32), np.zeros((0, 0)), np.zeros(0, np.int32), 1, Whole().divide(PAIR.task)
+        nothing,
+        np.zeros(0, np.int32),
+        np.zeros((0, 0)),
+        None,
+        np.zeros(0, np.int32),
+        1,
+        Whole().divide(PAIR.task),
     )
     assert len(mappings_table(empty, PAIR.task, 0.5)) == 0
     write_ranked(empty, PAIR.task, tmp_path / "ranked.parquet")

@@ -49,6 +49,8 @@ class Settings:
     """Whether a target that two sources claim goes to the surer one only."""
     min_confidence: float = 0.5
     """Confidence below which a pair is left out of the mappings; it needs `held_back` seeds."""
+    precision: float | None = None
+    """Share of right pairs that the mappings shall have; it takes the place of `min_confidence`."""
     alpha: float = 0.9
     nearest: int = 10
     """alpha and K of the similarity weight (Eqs. 3-5), which the divisions `divea` and `random` use; K = 0
@@ -66,6 +68,8 @@ class Settings:
                 raise InputError(f"{name} must not be negative, and is {getattr(self, name)}")
         if not 0 <= self.min_confidence <= 1:
             raise InputError(f"min_confidence is a probability from 0 to 1, not {self.min_confidence}")
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise InputError(f"precision is a share between 0 and 1, not {self.precision}")
         if not 0 <= self.held_back < 1:
             raise InputError(f"held_back is a share from 0 to below 1, not {self.held_back}")
 

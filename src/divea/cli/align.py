@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,6 +46,9 @@ def align(
     iterations: Annotated[int | None, typer.Option(help="Rounds of dividing, solving and learning.")] = None,
     min_confidence: Annotated[
         float | None, typer.Option(help="Leave out pairs that are right with a lower probability.")
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Leave out as many pairs as it takes for this share of right ones.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same bytes.")] = None,
     config: Annotated[
@@ -94,6 +98,7 @@ def align(
     from divea.cli.progress import Progress
     from divea.division.plan import parse_memory
     from divea.run.align import align_in
+    from divea.run.directory import is_run
     from divea.run.prepare import Limits
     from divea.run.staff import Staff
 
@@ -114,18 +119,20 @@ def align(
         matching=matching,
         iterations=iterations,
         min_confidence=min_confidence,
+        precision=precision,
         seed=seed,
     )
     staff = Staff(executor, workers, address, timeout)
-    opened = None
+    read = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
-        opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+        read = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
-            unsolved = align_in(out, opened, given, limits, staff, progress, folder)
+            unsolved = align_in(out, read, given, limits, staff, progress, folder)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; `divea align --out {out}` goes on from here", err=True)
+        what = f"`divea align --out {out}` goes on from here" if is_run(out) else "nothing was done yet"
+        typer.echo(f"interrupted; {what}", err=True)
         raise typer.Exit(130) from None
     if not quiet:
         _say_result(out)

@@ -18,7 +18,7 @@ def evaluate(
         str, typer.Option(help="open: rank all targets without a seed; closed: those of the gold links only.")
     ] = "open",
     min_confidence: Annotated[
-        float | None, typer.Option(help="Judge pairs at least so sure; the run's own setting if left out.")
+        float | None, typer.Option(help="Judge all pairs at least so sure, not those of the table.")
     ] = None,
     task: Annotated[Path | None, typer.Option(help="Task folder whose own ids the gold file uses.")] = None,
     as_json: Annotated[

@@ -78,7 +78,7 @@ class Progress:
     def _on_failed(self, iteration: int, subtasks: list[int], log: str) -> None:
         self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed and are set aside")
 
-    def _on_stage(self, stage: str, iteration: int, seconds: float, peak_memory: int) -> None:
+    def _on_stage(self, stage: str, iteration: int, seconds: float, peak_memory: int, **facts: Any) -> None:
         if self._verbose:
             peak = peak_memory / 2**30
             self._line(f"iteration {iteration + 1}: {stage} took {seconds:.1f} s, peak memory {peak:.2f} GiB")
@@ -87,7 +87,10 @@ class Progress:
         self._line("this run is finished")
 
     def _line(self, text: str) -> None:
-        typer.echo(text, err=True)
+        if self._live is None:
+            typer.echo(text, err=True)
+        else:
+            self._live.console.print(text, markup=False, highlight=False)
 
     def _show(self, doing: str) -> None:
         if self._live is None:

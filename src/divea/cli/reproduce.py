@@ -32,6 +32,10 @@ def reproduce(
         str | None, typer.Option(help="Models, with commas; those of the paper's experiment by default.")
     ] = None,
     splits: Annotated[str, typer.Option(help="Splits, as 0-4 or 0,2.")] = "0-4",
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="Only this method, as tables call it. Repeatable."),
+    ] = None,
     percents: Annotated[str | None, typer.Option(help="Percentages of seeds, with commas.")] = None,
     subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks, with commas.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -57,6 +61,7 @@ def reproduce(
 
     Writes OUT/NAME.tsv, OUT/NAME.md and, where matplotlib is installed (divea[plots]), OUT/NAME.png and
     OUT/NAME.svg. `p` is of a paired two-tailed t-test of DivEA against the row's method over the splits.
+    `DivEA` is our division, `DivEA (paper)` the paper's.
 
     Examples:
 
@@ -80,6 +85,7 @@ def reproduce(
         _numbers(splits),
         subtasks=_numbers(subtasks),
         percents=_numbers(percents),
+        methods=_known(methods or [], recipe),
         changes=read_changes(changes or [], chosen),
         validation=validation,
     )
@@ -88,12 +94,24 @@ def reproduce(
     failures: list[str] = []
     if run:
         progress = _Progress(cells, load(path).keys())
-        records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+        try:
+            records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+        except KeyboardInterrupt:
+            typer.echo("stopped; the same command goes on from here", err=True)
+            raise
     else:
         records = load(path)
     _lay_out(name, recipe, cells, records, reference, out)
     if failures:
         raise InputError(f"{len(failures)} cells failed:\n" + "\n".join(failures))
+
+
+def _known(methods: list[str], recipe: Recipe) -> list[str]:
+    there = list(dict.fromkeys(method for method, _ in recipe.methods))
+    for method in methods:
+        if method not in there:
+            raise InputError(f"this experiment has no method {method!r}; it has {', '.join(there)}")
+    return methods
 
 
 def _words(text: str | None) -> list[str]:

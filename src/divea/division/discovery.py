@@ -202,7 +202,7 @@ def similarity_weights(
     are no candidates any more keep their latest.
 
     >>> weights = similarity_weights(csr_array((1, 3)), [np.array([0, 2])], [np.array([5.0, 1.0])])
-    >>> weights.toarray().round(2).tolist()
+    >>> weights.toarray().astype(float).round(2).tolist()
     [[0.1, 0.0, -0.9]]
     """
     columns, values = [], []

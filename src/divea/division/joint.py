@@ -33,7 +33,9 @@ LEAST_ANCHORS = 0.05
 """Share of S that anchors may take in any case, however many candidates there are."""
 
 MEMBER = 2.0
-"""Weight of a candidate that lies in the part itself: above every locality score, which are at most 1."""
+"""Weight of a candidate that lies in the part itself: above every locality score, which are at most 1.
+Weighing members by how likely they have a counterpart raised coverage and lowered H@1 on held-out seeds:
+they are context to each other."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from divea.division.resolver import SIZED
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -30,8 +32,8 @@ class Cell:
 
     @property
     def sized(self) -> bool:
-        """Whether the division is one that takes a size limit."""
-        return self.settings.get("division") in ("divea", "random") and self.subtasks > 1
+        """Whether DivEA has to be told a subtask size."""
+        return self.settings.get("division") in SIZED and self.subtasks > 1
 
     @property
     def key(self) -> str:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from divea.alignment.confidence import hold_back
 from divea.alignment.loop import Iteration, Work, run_loop
 from divea.alignment.settings import Settings
-from divea.alignment.solve import Solved, seed_of, solve
+from divea.alignment.solve import Solved
 from divea.division import division_strategy
 from divea.errors import InputError
 from divea.evaluation import RankMetrics, coverage, listed_ranks, read_gold
 from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links
-from divea.models.resolver import resolve_model
 from divea.reproduce.cell import Cell
+from divea.run.jobs import jobs_of, solve_job
 
 SBP_SIZES = {("zh_en", 5): 9421, ("ja_en", 5): 10323, ("fr_en", 5): 9594}
 """S as the paper's code gives it to DivEA when compared with SBP."""
-
-STACK_MEMORY = 8 << 30
-"""Bytes that subtasks trained together on a GPU may take."""
 
 
 def measure(cell: Cell, data: Path, device: str) -> dict[str, Any]:
@@ -85,30 +85,22 @@ class _Watch:
         self.dividing = self.solving = 0.0
         self.began = self.mark = time.perf_counter()
         if device == "cuda":
-            import torch
-
             torch.cuda.reset_peak_memory_stats()
 
     def solve(self, work: Work) -> list[Solved]:
         # The loop divides between the end of one iteration and here, and does nothing else meanwhile.
         began = time.perf_counter()
         self.dividing += began - self.mark
-        name, options = self.settings.model_at(work.iteration)
-        together = STACK_MEMORY if self.cell.stacked and self.device == "cuda" else 0
-        solved = list(
-            solve(
-                resolve_model(name, **options),
-                work.task,
-                work.subtasks,
-                work.pseudo_seeds,
-                seeds=[seed_of(self.settings.seed, work.iteration, part.index) for part in work.subtasks],
-                matching=self.settings.matching,
-                top=self.settings.top,
-                nearest=self.settings.nearest,
-                device=self.device,
-                memory=together,
-            )
-        )
+        pieces = [work]
+        if not self.cell.stacked:
+            pieces = [replace(work, subtasks=(subtask,)) for subtask in work.subtasks]
+        threads = torch.get_num_threads()
+        solved = [
+            found
+            for piece in pieces
+            for job in jobs_of(piece, self.settings, device=self.device, memory=None, threads=threads)
+            for found in solve_job(work.task, job)
+        ]
         self.solving += time.perf_counter() - began
         return solved
 
@@ -150,8 +142,6 @@ class _Watch:
 def _peak_memory(device: str) -> int:
     """Bytes: on a GPU of this run's tensors, on the CPU of this process so far."""
     if device == "cuda":
-        import torch
-
         return torch.cuda.max_memory_allocated()
     import resource
 
@@ -160,7 +150,5 @@ def _peak_memory(device: str) -> int:
 
 def _name(device: str) -> str:
     if device == "cuda":
-        import torch
-
         return torch.cuda.get_device_name()
     return device

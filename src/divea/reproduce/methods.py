@@ -6,6 +6,7 @@ iteration, where the paper's goes on training, and RREA's loss, which needs fewe
 one iteration, because five times as many steps were worse on held-out seeds (docs/reproduce.md).
 
 `DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
+Averaging helps any division, so the rivals are also run with it ("averaged").
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from divea.errors import InputError
 METHODS: dict[str, dict[str, Any]] = {
     "CPS (sup)": {"division": "cps"},
     "CPS (semi)": {"division": "cps"},
+    "CPS (semi), averaged": {"division": "cps", "average": 3},
     "SBP (sup)": {"division": "sbp"},
     "SBP (semi)": {"division": "sbp"},
+    "SBP (semi), averaged": {"division": "sbp", "average": 3},
     "I-SBP": {"division": "isbp"},
+    "I-SBP, averaged": {"division": "isbp", "average": 3},
     "DivEA": {"division": "joint", "average": 3},
     "DivEA (paper)": {"division": "divea"},
-    "DivEA, locality only": {"division": "divea", "nearest": 0},
-    "DivEA, random groups": {"division": "random"},
+    "DivEA (paper), locality only": {"division": "divea", "nearest": 0},
+    "DivEA (paper), random groups": {"division": "random"},
 }
 
 COMMON: dict[str, Any] = {

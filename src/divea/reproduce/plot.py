@@ -29,13 +29,15 @@ def draw(recipe: Recipe, rows: Sequence[Row], path: Path) -> None:
     from matplotlib.figure import Figure
 
     facets = list(dict.fromkeys(_facet(recipe, row) for row in rows))
-    figure = Figure(figsize=(0.6 + 3.6 * len(facets), 0.6 + 3.0 * len(recipe.plotted)), layout="constrained")
+    # Bars need room for their names.
+    wide = max(3.6, 0.75 * len(recipe.methods)) if recipe.axis == "method" else 3.6
+    figure = Figure(figsize=(0.6 + wide * len(facets), 0.6 + 3.0 * len(recipe.plotted)), layout="constrained")
     axes = figure.subplots(len(recipe.plotted), len(facets), squeeze=False)
     for measure, line in zip(recipe.plotted, axes, strict=True):
         for facet, axis in zip(facets, line, strict=True):
             own = [row for row in rows if _facet(recipe, row) == facet]
             if recipe.axis == "method":
-                _bars(axis, own, measure)
+                _bars(axis, own, measure, recipe.ours)
             else:
                 _lines(axis, own, measure, recipe.axis)
             axis.set_title(facet, fontsize=10)
@@ -60,10 +62,10 @@ def _name(row: Row) -> str:
     return f"{row.method}, {row.scale} size"
 
 
-def _bars(axis: Any, rows: Sequence[Row], measure: str) -> None:
+def _bars(axis: Any, rows: Sequence[Row], measure: str, ours: str) -> None:
     places = np.arange(len(rows))
     means, spread = [row.mean(measure) for row in rows], [np.std(row.values(measure)) for row in rows]
-    colours = [_COLOURS[1] if row.method == "DivEA" else _COLOURS[0] for row in rows]
+    colours = [_COLOURS[1] if row.method == ours else _COLOURS[0] for row in rows]
     axis.bar(places, means, yerr=spread, color=colours, width=0.7)
     known = [(at, value) for at, row in zip(places, rows, strict=True) if (value := row.paper.get(measure))]
     if known:

@@ -44,6 +44,8 @@ class Reference:
             hits = self.get(method, model, pair, scale, "H@1")
             covered = self.get(method, model, pair, scale, "coverage")
             return hits / covered if hits is not None and covered else None
+        if method == "DivEA (paper)":
+            method = "DivEA"
         if metric == "coverage":
             method = _COVERAGE_OF.get(method, method)
         return self.values.get((method, _MODELS.get(model, model), pair.replace("_", "-"), scale, metric))

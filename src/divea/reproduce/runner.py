@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,7 +33,7 @@ def load(path: Path) -> Records:
     for line in path.read_bytes().splitlines():
         try:
             record = json.loads(line)
-            found[record["key"]] = record
+            found[Cell(**record["cell"]).key] = record
         except (ValueError, TypeError, KeyError):
             continue
     return found
@@ -76,14 +77,18 @@ def run_cells(
                 except Exception as error:
                     failures.append(f"{cell}: {type(error).__name__}: {error}")
                     continue
-                record = {"key": cell.key, "cell": asdict(cell), "jobs": jobs, **measured}
+                record = {"cell": asdict(cell), "jobs": jobs, **measured}
                 log.write((json.dumps(record) + "\n").encode())
                 log.flush()
                 os.fsync(log.fileno())
                 records[cell.key] = record
                 say(cell, record)
-        finally:
+        except BaseException:
+            # Whatever stops us here, Ctrl-C above all, is not to wait for cells that run for minutes.
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
     return records, failures
 
 
@@ -99,8 +104,13 @@ def _open_at_line_start(path: Path) -> Any:
 
 
 def _start(threads: int) -> None:
-    """In a new worker: its share of the cores, and no life beyond its parent's."""
+    """In a new worker: its share of the cores, and no life beyond its parent's.
+
+    Ctrl-C reaches workers too; what they were doing is the parent's to say, without their tracebacks.
+    """
     import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     torch.set_num_threads(threads)
     parent = multiprocessing.parent_process()

@@ -16,8 +16,6 @@ from divea.reproduce.recipes import Recipe
 from divea.reproduce.reference import Reference
 from divea.reproduce.runner import Records
 
-OURS = "DivEA"
-
 
 @dataclass(frozen=True)
 class Row:
@@ -88,7 +86,7 @@ def _paper(recipe: Recipe, at: _Place, reference: Reference | None) -> dict[str,
 
 def table_of(recipe: Recipe, rows: Sequence[Row]) -> list[dict[str, str]]:
     """The rows as text; columns that would stay empty are left out."""
-    ours = {row.place: row for row in rows if row.method == OURS}
+    ours = {row.place: row for row in rows if row.method == recipe.ours}
     tested = recipe.measures[0]
     table = []
     for row in rows:
@@ -104,19 +102,19 @@ def table_of(recipe: Recipe, rows: Sequence[Row]) -> list[dict[str, str]]:
         }
         for measure in recipe.measures:
             line[measure] = _number(row.mean(measure))
-            line[f"{measure} ±"] = (
-                _number(float(np.std(row.values(measure), ddof=1))) if len(row.by_split) > 1 else ""
-            )
+            if measure == tested:
+                line["±"] = _number(row.spread(measure))
             line[f"paper {measure}"] = _number(row.paper.get(measure))
-        line |= _compared(row, ours.get(row.place), tested)
+        line |= _compared(row, ours.get(row.place), recipe)
         table.append(line)
     empty = [name for name in table[0] if not any(line[name] for line in table)] if table else []
     return [{name: text for name, text in line.items() if name not in empty} for line in table]
 
 
-def _compared(row: Row, ours: Row | None, measure: str) -> dict[str, str]:
-    """How far DivEA is ahead, and whether it may be chance (paired over splits, two-tailed)."""
-    lead, chance = f"DivEA's lead in {measure}", "p"
+def _compared(row: Row, ours: Row | None, recipe: Recipe) -> dict[str, str]:
+    """How far ours is ahead, and whether it may be chance (paired over splits, two-tailed)."""
+    measure = recipe.measures[0]
+    lead, chance = f"{recipe.ours}'s lead in {measure}", "p"
     if ours is None or ours.method == row.method:
         return {lead: "", chance: ""}
     common = [split for split in row.by_split if split in ours.by_split]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,22 +12,18 @@ from typing import Any
 import numpy as np
 
 from divea.alignment.loop import Iteration, Outcome, Work, run_loop
+from divea.alignment.settings import Settings
 from divea.alignment.solve import Solved
 from divea.division import Subtask
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.matching import Matches
-from divea.run.directory import (
-    MAPPINGS,
-    MAPPINGS_TSV,
-    RANKED,
-    RunDirectory,
-    open_run,
-    stored_manifest,
-)
+from divea.run.directory import MAPPINGS, MAPPINGS_TSV, RANKED, RunDirectory, open_run
 from divea.run.executors import Executor
 from divea.run.jobs import Failed, Job, jobs_of
 from divea.run.log import Log, Tell
+from divea.run.manifest import stored_manifest
+from divea.run.peaks import peak_memory
 from divea.run.prepare import Limits, prepare
 from divea.run.staff import Staff
 from divea.run.tables import mappings_table, write_mappings_parquet, write_mappings_tsv, write_ranked
@@ -45,7 +40,7 @@ class Unsolved:
 
 def align_in(
     out: Path,
-    task: AlignmentTask | None,
+    read: Callable[[], AlignmentTask] | None,
     given: dict[str, Any],
     limits: Limits,
     staff: Staff,
@@ -54,43 +49,46 @@ def align_in(
 ) -> list[Unsolved]:
     """Align a task in a folder, or go on with the run that the folder holds.
 
-    Without a task, the run's own task and settings are taken. `folder` is the task's, if it came from one.
+    Without a task to read, the run's own task and settings are taken. `folder` is the task's, if it came
+    from one. The task is read here so that nobody else holds it: the run has its own copy, mapped from disk.
     """
     stored = stored_manifest(out)
-    wanted, notes = None, list[str]()
-    if task is not None:
+    task, wanted, notes = None, None, list[str]()
+    if read is not None:
+        task = read()
         wanted, notes = prepare(task, given, limits, stored=stored, folder=folder)
     elif stored is None:
         raise InputError("no run to go on with: name a task", path=out)
     elif given:
         raise InputError(f"a run goes on as it was begun: {', '.join(given)} cannot be changed", path=out)
     with closing(open_run(out, task, wanted)) as run:
+        del task
         tell = Log(out, listener)
         for note in notes:
             tell("note", text=note)
         tell("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
-        return align_run(run, staff.executor(run.manifest, run.task), tell)
+        if run.is_finished():
+            tell("finished before")
+            return []
+        with closing(staff.executor(run.manifest, run.task)) as executor:
+            return _align(run, executor, tell)
 
 
-def align_run(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:
+def _align(run: RunDirectory, executor: Executor, tell: Tell) -> list[Unsolved]:
     """Do what is left of a run; what comes back is what could not be solved.
 
     The loop is deterministic and cheap, so it always runs from the start and finds in the run directory
     what was solved before.
     """
-    with closing(executor):
-        if run.is_finished():
-            tell("finished before")
-            return []
-        solver = _Solver(run, executor, tell)
-        outcome = run_loop(run.task, run.manifest.settings, solver, solver.learned)
-        solver.ended("merge", outcome.iteration - 1)
-        complete = not solver.unsolved
-        _write_tables(run, outcome, run.manifest.identity if complete else "incomplete", tell)
-        solver.ended("write", outcome.iteration - 1)
-        run.add_stages(solver.stages)
-        tell("finished", unsolved=len(solver.unsolved))
-        return solver.unsolved
+    solver = _Solver(run, executor, tell)
+    outcome = run_loop(run.task, run.manifest.settings, solver, solver.learned)
+    solver.ended("merge", outcome.iteration - 1)
+    complete = not solver.unsolved
+    _write_tables(run, outcome, run.manifest.identity if complete else "incomplete", tell)
+    solver.ended("write", outcome.iteration - 1)
+    run.add_stages(solver.stages)
+    tell("finished", unsolved=len(solver.unsolved))
+    return solver.unsolved
 
 
 @dataclass
@@ -104,6 +102,9 @@ class _Solver:
     stages: list[dict[str, Any]] = field(default_factory=list)
     _notes: set[str] = field(default_factory=set)
     _since: float = field(default_factory=time.perf_counter)
+    _peak: int = 0
+    """Bytes that the hungriest process has held so far."""
+    _peak_gpu: int = 0
 
     def __call__(self, work: Work) -> Iterable[Solved]:
         self.ended("divide", work.iteration)
@@ -137,6 +138,8 @@ class _Solver:
             for subtask, solved in zip(jobs[at].subtasks, done.solved, strict=True):
                 self.run.commit_result(jobs[at], subtask, made_from[at], solved)
                 found[subtask.index] = solved
+            self._peak = max(self._peak, done.peak_memory)
+            self._peak_gpu = max(self._peak_gpu, done.peak_gpu_memory)
             for note in done.notes:
                 self.tell("note", text=note)
             self.tell(
@@ -162,10 +165,12 @@ class _Solver:
     def ended(self, stage: str, iteration: int) -> None:
         """Measure a stage, from the end of the one before."""
         now = time.perf_counter()
-        peak = max(
-            resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        )
-        measured = {"seconds": round(now - self._since, 3), "peak_memory": peak * 1024}
+        self._peak = max(self._peak, peak_memory())
+        measured = {
+            "seconds": round(now - self._since, 3),
+            "peak_memory": self._peak,
+            "peak_gpu_memory": self._peak_gpu,
+        }
         self.stages.append({"stage": stage, "iteration": iteration, **measured})
         self.tell("stage", stage=stage, iteration=iteration, **measured)
         self._since = now
@@ -189,8 +194,20 @@ def _nothing(subtask: Subtask) -> Solved:
     return Solved(matches, np.zeros(len(subtask.candidates), dtype=np.float32))
 
 
+def _least_confidence(outcome: Outcome, settings: Settings, tell: Tell) -> float:
+    """Below which pairs are left out."""
+    if outcome.calibration is None:
+        tell("note", text="no confidence: too few seeds to learn it on, so no pair is left out")
+        return 0.0
+    if settings.precision is None:
+        return settings.min_confidence
+    least = outcome.calibration.confidence_for(settings.precision)
+    tell("note", text=f"pairs from a confidence of {least:.3f} on, for a precision of {settings.precision}")
+    return least
+
+
 def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, tell: Tell) -> None:
-    table = mappings_table(outcome, run.task, run.manifest.settings.min_confidence)
+    table = mappings_table(outcome, run.task, _least_confidence(outcome, run.manifest.settings, tell))
     run.commit_division(outcome.division)
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
     try:

@@ -31,7 +31,7 @@ from divea.run.checksums import file_checksum, job_checksum, task_checksums, tex
 from divea.run.jobs import Job
 from divea.run.journal import Entry, Journal
 from divea.run.lock import Lock
-from divea.run.manifest import Manifest
+from divea.run.manifest import Manifest, stored_manifest
 from divea.run.results import read_solved, write_solved
 
 MAPPINGS, MAPPINGS_TSV, RANKED = "mappings.parquet", "mappings.tsv", "ranked.parquet"
@@ -136,14 +136,6 @@ def open_run(path: Path, task: AlignmentTask | None, wanted: Manifest | None) ->
 def is_run(path: Path) -> bool:
     """Whether a folder is a run, however damaged."""
     return (path / "manifest.json").is_file() or (path / "journal.jsonl").is_file()
-
-
-def stored_manifest(path: Path) -> Manifest | None:
-    """The manifest of a run; None where there is none, or a damaged one."""
-    try:
-        return Manifest.load(path)
-    except InputError:
-        return None
 
 
 def _refuse_what_is_not_ours(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from divea.atomic import reported
@@ -19,11 +20,14 @@ class Lock:
         self.folder = folder
         with reported(folder):
             self._file = (folder / NAME).open("ab")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.close()
-            raise InputError("another process is at work on this run", path=folder) from error
+        for patience in (0.2, 0.2, 0):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                time.sleep(patience)  # `is_locked` holds it for an instant
+        self._file.close()
+        raise InputError("another process is at work on this run", path=folder)
 
     def check(self) -> None:
         """Refuse to go on in a folder that was removed, or put in the place of ours."""

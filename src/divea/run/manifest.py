@@ -47,26 +47,27 @@ class Manifest:
 
     def save(self, run: Path) -> None:
         """Write into a run directory, whole or not at all."""
+        content = {**FORMAT, **asdict(self)}
         with new_file(run / NAME) as aside:
-            aside.write_text(json.dumps({**FORMAT, **asdict(self)}, indent=2) + "\n")
+            aside.write_text(json.dumps({"checksum": _checksum(content), **content}, indent=2) + "\n")
 
     @classmethod
     def load(cls, run: Path) -> Manifest:
         """Read and check; a manifest from elsewhere may hold anything."""
         path = run / NAME
-        try:
-            found = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"no run of divea align ({error})", path=run) from error
-        if not isinstance(found, dict) or {key: found.pop(key, None) for key in FORMAT} != FORMAT:
+        content = _read(path)
+        if content is None:
+            what = "is damaged" if path.exists() else "no run of divea align"
+            raise InputError(what, path=path if path.exists() else run)
+        if {key: content.pop(key, None) for key in FORMAT} != FORMAT:
             raise InputError(f"another format; this release reads {FORMAT}", path=path)
         for name, kind in _KINDS.items():
-            if not isinstance(found.get(name), kind):
-                raise InputError(f"is damaged ({name})", path=path)
+            if not isinstance(content.get(name), kind):
+                raise InputError(f"no manifest of this release ({name})", path=path)
         try:
-            return cls(**{**found, "settings": Settings.of(found["settings"], path)})
+            return cls(**{**content, "settings": Settings.of(content["settings"], path)})
         except TypeError as error:
-            raise InputError(f"is damaged ({error})", path=path) from error
+            raise InputError(f"no manifest of this release ({error})", path=path) from error
 
     def differences(self, other: Manifest) -> Iterator[str]:
         """What another manifest has otherwise, one phrase each."""
@@ -84,6 +85,25 @@ class Manifest:
     def _compared(self) -> dict[str, Any]:
         plain = {"device": self.device, "threads": self.threads, "memory": self.memory}
         return {**asdict(self.settings), **plain, **self.versions, **self.task}
+
+
+def stored_manifest(run: Path) -> Manifest | None:
+    """The manifest of a run; None where there is none, or a damaged one."""
+    return None if _read(run / NAME) is None else Manifest.load(run)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+        sound = content.pop("checksum") == _checksum(content)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return content if sound else None
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """Of all but what stages cost."""
+    return text_checksum(json.dumps({**content, "stages": []}, sort_keys=True))
 
 
 def versions() -> dict[str, str]:

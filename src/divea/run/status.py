@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from divea.errors import InputError
-from divea.run.directory import MAPPINGS, is_run, stored_manifest
+from divea.run.directory import MAPPINGS, is_run
 from divea.run.journal import read_journal
 from divea.run.lock import is_locked
 from divea.run.log import read_log
+from divea.run.manifest import stored_manifest
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,16 @@ def status_of(path: Path) -> Status:
         raise InputError("no such folder", path=path)
     if not is_run(path):
         raise InputError("no run of divea align", path=path)
-    manifest = stored_manifest(path)
+    try:
+        manifest = stored_manifest(path)
+    except InputError:
+        manifest = None
     files = [entry.file for entry in read_journal(path)]
     events = read_log(path)
     begun = [event for event in events if event["event"] == "iteration"]
     learned = [event for event in events if event["event"] == "learned"]
     current = begun[-1] if begun else {}
-    number = int(current.get("iteration", -1))
+    number = _count(current, "iteration", -1)
     solved = len({name for name in files if name.startswith(f"iteration-{number}/")})
     last_start = max((at for at, event in enumerate(events) if event["event"] == "started"), default=0)
     failed = sum(event["event"] == "failed" for event in events[last_start:])
@@ -64,12 +69,18 @@ def status_of(path: Path) -> Status:
         number + 1,
         manifest.settings.iterations if manifest else 0,
         solved,
-        int(current.get("subtasks", manifest.settings.subtasks if manifest else 0)),
-        int(learned[-1].get("pseudo_seeds", 0)) if learned else 0,
+        _count(current, "subtasks", manifest.settings.subtasks if manifest else 0),
+        _count(learned[-1], "pseudo_seeds", 0) if learned else 0,
         failed,
         manifest.settings.model if manifest else "",
-        time.time() - float(events[-1].get("time", 0)) if events else 0.0,
+        time.time() - _count(events[-1], "time", 0) if events else 0.0,
     )
+
+
+def _count(event: dict[str, Any], name: str, otherwise: int) -> int:
+    """A number of the log, which may hold anything if it comes from elsewhere."""
+    value = event.get(name)
+    return int(value) if isinstance(value, int | float) else otherwise
 
 
 def runs_in(folder: Path) -> list[Status]:
