@@ -10,10 +10,12 @@ import time
 
 import pytest
 
+from divea.api import align
 from divea.run.executors import check_executor
 from divea.run.executors.local import Local
 from divea.run.jobs import Done, Failed
 from tests.run.conftest import ROOT, bytes_of, is_alive, solved, tries
+from tests.run.tiny import PAIR, SETTINGS, tables
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,16 @@ def test_any_number_of_workers(folder, jobs, expected, workers):
         assert solved(executor, folder, jobs) == expected
     finally:
         executor.close()
+
+
+def test_whole_runs_are_the_same(tmp_path):
+    """Through the loop and the run directory to the tables."""
+    found = []
+    for name, workers in (("inline", None), ("local", 2), ("local", 4)):
+        run = tmp_path / f"{name}-{workers}"
+        align(PAIR.task, out=run, executor=name, workers=workers, device="cpu", **{**SETTINGS, "subtasks": 5})
+        found.append(tables(run))
+    assert found[0] == found[1] == found[2]
 
 
 def by_position(results):

@@ -10,12 +10,14 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from divea.api import align  # noqa: E402
 from divea.errors import InputError  # noqa: E402
 from divea.run.executors import check_executor  # noqa: E402
 from divea.run.executors.ray import Ray  # noqa: E402
 from divea.run.jobs import Failed  # noqa: E402
 from tests.run.conftest import ROOT, bytes_of, solved, tries  # noqa: E402
 from tests.run.test_local import wait_until  # noqa: E402
+from tests.run.tiny import PAIR, SETTINGS, tables  # noqa: E402
 
 STORE = 80 << 20  # the least that Ray accepts, almost
 
@@ -45,6 +47,13 @@ def executor(cluster):
 
 def test_contract(executor):
     check_executor(executor)
+
+
+def test_whole_runs_are_the_same(executor, tmp_path):
+    """Through the loop and the run directory to the tables."""
+    for name in ("inline", "ray"):
+        align(PAIR.task, out=tmp_path / name, executor=name, device="cpu", **SETTINGS)
+    assert tables(tmp_path / "inline") == tables(tmp_path / "ray")
 
 
 def test_graphs_through_the_object_store(executor, folder, jobs, expected, monkeypatch, tmp_path):

@@ -30,6 +30,15 @@ def test_a_limit_on_host_memory_holds():
     np.empty(LIMIT // 2)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_limit_on_gpu_memory_holds():
+    with limit("cuda", LIMIT):
+        torch.ones(LIMIT // 8, device="cuda")
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            torch.ones(LIMIT, device="cuda")
+    torch.ones(LIMIT // 2, device="cuda")
+
+
 def test_other_errors_are_not_taken_for_it():
     assert not is_out_of_memory(RuntimeError("no such luck"))
 

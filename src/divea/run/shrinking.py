@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from textwrap import shorten
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def solve_within(task: AlignmentTask, job: Job, say: Say, *, in_pieces: bool = F
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            failure = f"{type(error).__name__}: {error}".splitlines()[0]
+            failure = shorten(f"{type(error).__name__}: {error}", 140)
         # Only here, outside of the handler, are the arrays of the failed attempt let go of.
         free(job.device)
         if len(job.subtasks) > 1:

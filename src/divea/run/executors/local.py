@@ -80,7 +80,7 @@ class Local:
         if jobs[0].device != "cpu":
             import torch
 
-            return torch.cuda.device_count()
+            return max(torch.cuda.device_count(), 1)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return max(cores // jobs[0].threads, 1)
 
