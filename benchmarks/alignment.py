@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divea.alignment.confidence import hold_back
+from divea.alignment.confidence import Given, hold_back
 from divea.alignment.loop import Iteration, Work, run_loop
 from divea.alignment.settings import Settings
 from divea.alignment.solve import seed_of, solve
@@ -49,20 +49,23 @@ def figures(matches, gold: Links) -> dict[str, float]:
 
 
 def at_confidence(outcome, gold: Links, least: float) -> dict[str, float]:
-    """Precision over the given pairs with an end in the gold, and recall, at a confidence."""
-    given = np.flatnonzero(outcome.assigned >= 0)
-    place = (outcome.matches.target[given] == outcome.assigned[given, None]).argmax(axis=1)
-    sure = outcome.confidence[given, place] >= least
-    source, target = outcome.matches.source[given][sure], outcome.assigned[given][sure]
-    judged = np.isin(source, gold.source) | np.isin(target, gold.target)
+    """Precision and recall of the pairs given at a confidence.
+
+    By ends: of the entities with a gold link that are given a match, the share given the right one. By pairs:
+    of the given pairs with an end in a gold link, the share that is right.
+    """
+    given = Given.of(outcome.matches, outcome.assigned)
+    sure = outcome.confidence[given.row, given.place] >= least
+    source, target = given.source[sure], given.target[sure]
+    by_source, by_target = np.isin(source, gold.source), np.isin(target, gold.target)
     match = np.full(int(max(source.max(initial=0), gold.source.max(initial=0))) + 1, -1)
     match[gold.source] = gold.target
     right = int((match[source] == target).sum())
     return {
-        "confidence": least,
+        "confidence": round(least, 4),
         "given": len(source),
-        "judged": int(judged.sum()),
-        "precision": round(right / max(int(judged.sum()), 1), 4),
+        "precision by ends": round(2 * right / max(int(by_source.sum() + by_target.sum()), 1), 4),
+        "precision by pairs": round(right / max(int((by_source | by_target).sum()), 1), 4),
         "recall": round(right / len(gold), 4),
     }
 

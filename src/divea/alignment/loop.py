@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from divea.alignment.confidence import Calibration, calibrate, hold_back
+from divea.alignment.confidence import Calibration, Given, calibrate, hold_back, signs_of
 from divea.alignment.merge import assign, average, merge
 from divea.alignment.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.alignment.settings import Settings
@@ -63,7 +63,8 @@ class Outcome:
     assigned: Ids
     """The target given to each source, -1 for none."""
     confidence: npt.NDArray[np.float64]
-    """The probability that a pair is right, for each place of the lists; NaN where not calibrated."""
+    """The probability that the given pair of a source is right, at its place in the list; NaN elsewhere, and
+    everywhere if it could not be calibrated."""
     calibration: Calibration | None
     subtask: Ids
     iteration: int
@@ -111,13 +112,16 @@ def run_loop(
                 )
             feedback = Feedback(division, pseudo_seeds, weights)
         if settings.calibrates and number == settings.iterations - 2:
-            calibration = _calibration(matches, held, settings)
+            given = Given.of(matches, assign(matches, globally=settings.one_to_one, seed=settings.seed))
+            signs = signs_of(given, matches, known)
+            calibration = calibrate(signs, given.source, given.target, held)
         if watch is not None:
             watch(Iteration(number, division, pseudo_seeds, matches))
+    assigned = assign(matches, globally=settings.one_to_one, seed=settings.seed)
     confidence = np.full(matches.score.shape, np.nan)
     if calibration is not None:
-        confidence = np.where(matches.target >= 0, calibration(matches.score), np.nan)
-    assigned = assign(matches, globally=settings.one_to_one, seed=settings.seed)
+        given = Given.of(matches, assigned)
+        confidence[given.row, given.place] = calibration(signs_of(given, matches, task))
     return Outcome(matches, assigned, confidence, calibration, subtask, number + 1, division)
 
 
@@ -129,13 +133,3 @@ def strategy_of(task: AlignmentTask, settings: Settings) -> Strategy:
     size = settings.size or entities // settings.subtasks
     more = settings.division_options
     return division_strategy(settings.division, settings.subtasks, size, seed=settings.seed, **more)
-
-
-def _calibration(matches: Matches, held: Links, settings: Settings) -> Calibration | None:
-    """Confidence as the pairs that would be given out show it."""
-    assigned = assign(matches, globally=settings.one_to_one, seed=settings.seed)
-    given = np.flatnonzero(assigned >= 0)
-    if not len(given):
-        return None
-    place = (matches.target[given] == assigned[given, None]).argmax(axis=1)
-    return calibrate(matches.source[given], assigned[given], matches.score[given, place], held)
