@@ -22,7 +22,7 @@ from divea.graphs import AlignmentTask, Links
 from divea.models import resolve_model
 from divea.models.interface import Model
 
-UNLIMITED = 4 << 30
+UNLIMITED = {"cpu": 1 << 30, "cuda": 4 << 30}
 """Bytes that batches and blocks are sized for where there is no limit; more gains little."""
 
 
@@ -83,7 +83,7 @@ def jobs_of(work: Work, settings: Settings, *, device: str, memory: int | None, 
     model = resolve_model(name, **options)
     groups = [[subtask] for subtask in work.subtasks]
     if device != "cpu":
-        groups = _filled(model, work, memory or UNLIMITED)
+        groups = _filled(model, work, memory or UNLIMITED[device])
     return [
         Job(
             iteration=work.iteration,
@@ -141,7 +141,7 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
                 top=job.top,
                 nearest=job.nearest,
                 device=job.device,
-                memory=job.memory or UNLIMITED,
+                memory=job.memory or UNLIMITED[job.device],
             )
         )
 
