@@ -13,6 +13,7 @@ SETTINGS = {
     "subtasks": 2,
     "division": "divea",
     "top": 10,
+    "iterations": 2,
     "model_options": {"labels": 32, "heads": 16, "draft_heads": 16, "rounds": 2},
     "division_options": {"delta1": 0.5, "delta2": 0.0},
 }

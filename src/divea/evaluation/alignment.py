@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divea.division import Division
 from divea.evaluation.coverage import coverage
 from divea.evaluation.metrics import RankMetrics
 from divea.evaluation.ranking import Protocol, listed_ranks
 from divea.graphs import Links
-from divea.matching import Matches
+
+if TYPE_CHECKING:
+    from divea.division import Division
+    from divea.matching import Matches
 
 
 @dataclass(frozen=True)
