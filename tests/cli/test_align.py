@@ -174,6 +174,7 @@ def test_status_and_runs(finished, tmp_path):
         (["--min-confidence", 2], "min_confidence is a probability"),
         (["--precision", 1.5], "precision is a share"),
         (["--seed", -1], "seed must not be negative"),
+        (["--gpu-share", 0], "gpu-share is a share of one GPU"),
         (["--iterations", 0], "iterations must be at least 1"),
         (["--config", "nowhere.json"], "cannot be read as JSON"),
         (["-s", 0], "at least 2 entities"),

@@ -65,7 +65,9 @@ def test_what_belongs_to_the_run_as_a_whole(finished, harm):
     command, run, expected = finished
     files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
     others = sorted(files - {*RESULTS, *TABLES, *NOT_READ})
-    assert {"journal.jsonl", "manifest.json", "task/seeds.npy", "division/arrays/candidates.npy"} < set(others)
+    assert {"journal.jsonl", "manifest.json", "task/seeds.npy", "division/arrays/candidates.npy"} < set(
+        others
+    )
     for name in others:
         harm(run / name)
         ended = divea(*command, "--out", run)

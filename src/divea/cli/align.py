@@ -65,6 +65,7 @@ def align(
     ] = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that solve subtasks side by side.")] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster, as auto or host:port.")] = None,
+    gpu_share: Annotated[float, typer.Option(help="Share of a GPU that a job takes on a Ray cluster.")] = 1.0,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a subtask counts as failed.")
     ] = None,
@@ -122,7 +123,7 @@ def align(
         precision=precision,
         seed=seed,
     )
-    staff = Staff(executor, workers, address, timeout)
+    staff = Staff(executor, workers, address, timeout, gpu_share)
     read = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
         read = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
