@@ -136,8 +136,8 @@ class Settings:
 IN_THE_LOOP: dict[str, dict[str, Any]] = {
     "label-propagation": {"labels": 512, "heads": 256, "draft_heads": 128, "rounds": 3},
 }
-"""Options of models where iterations do part of their work: a quarter of label propagation's own width, and
-half of its rounds, lose a point and take a fifth of the time (docs/alignment.md)."""
+"""Options of models where iterations do part of their work: half of label propagation's own widths and
+rounds, which docs/alignment.md compares."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
