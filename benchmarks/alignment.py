@@ -17,15 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from divea.alignment.confidence import Given, hold_back
 from divea.alignment.loop import Iteration, Work, run_loop
 from divea.alignment.settings import Settings
-from divea.alignment.solve import seed_of, solve
 from divea.evaluation import RankMetrics, coverage, listed_ranks, read_gold
 from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links
-from divea.models import resolve_model
+from divea.run.jobs import jobs_of, solve_job
 
 
 def read(folder: Path, split: str | None) -> tuple[AlignmentTask, Links]:
@@ -97,21 +97,14 @@ def main() -> None:
 
     def solver(work: Work):
         start = time.perf_counter()
-        name, more = settings.model_at(work.iteration)
-        found = list(
-            solve(
-                resolve_model(name, **more),
-                work.task,
-                work.subtasks,
-                work.pseudo_seeds,
-                seeds=[seed_of(settings.seed, work.iteration, part.index) for part in work.subtasks],
-                matching=settings.matching,
-                top=settings.top,
-                nearest=settings.nearest if settings.weighs_candidates else 0,
-                device=options.device,
-                memory=options.memory << 30,
-            )
+        jobs = jobs_of(
+            work,
+            settings,
+            device=options.device,
+            memory=options.memory << 30,
+            threads=torch.get_num_threads(),
         )
+        found = [solved for job in jobs for solved in solve_job(work.task, job)]
         spent["solving"] += time.perf_counter() - start
         return found
 
@@ -137,8 +130,6 @@ def main() -> None:
         last["at .5"] = at_confidence(outcome, gold, 0.5)
     last |= {"seconds": round(time.perf_counter() - began, 1), "solving": round(spent["solving"], 1)}
     if options.device != "cpu":
-        import torch
-
         last["gpu_mib"] = torch.cuda.max_memory_allocated() >> 20
     print(json.dumps({"outcome": last}), flush=True)
 

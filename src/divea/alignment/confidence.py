@@ -76,8 +76,9 @@ class Calibration:
         It is lower than the precision itself, because most of the pairs above it are surer. 1 where no
         pair is sure enough.
         """
-        order = np.argsort(-self.judged, kind="stable")
-        sure, count = self.judged[order], self.counts[order]
+        # Equally sure pairs are taken together or not at all: their order must not matter.
+        sure, at = np.unique(-self.judged, return_inverse=True)
+        sure, count = -sure, np.bincount(at, self.counts)
         # Where each pair is right with its confidence, their running mean is the precision.
         enough = np.flatnonzero(np.cumsum(sure * count) >= precision * np.cumsum(count))
         return float(sure[enough[-1]]) if len(enough) else 1.0
