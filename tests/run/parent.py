@@ -14,4 +14,10 @@ def jobs_in(folder):
     """Four jobs."""
     task = load_task(folder)
     work = Work(0, task, division_strategy("divea", 4, 100).divide(task).subtasks, Links.from_pairs([]))
-    return jobs_of(work, Settings(model_options=SMALL), device="cpu", memory=None, threads=1)
+    return jobs_of(
+        work,
+        Settings(subtasks=4, division="divea", model_options=SMALL),
+        device="cpu",
+        memory=None,
+        threads=1,
+    )
