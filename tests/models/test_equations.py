@@ -155,7 +155,7 @@ def test_hard_loss(seeded, batch, equal):
     if equal:
         tasks = [planted(seed=seed, entities=15, triples=70, seeds=6 + seed)[0] for seed in range(2)]
         seeded = StackedGraph(tasks)
-    assert (seeded.padding is None) == equal
+    assert seeded.equally_large == equal
     rows, expected = normal(seeded), 0.0
     hard_loss = HardLoss(seeded, batch, 1.0, 30.0, 10.0)
     chosen = Draws(seeded, [3, 4]).sample([batch, batch])

@@ -20,10 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from divea.models import kernels
+
 with warnings.catch_warnings():
     # torch says once per process that its CSR tensors are in beta; here is the place to say it.
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1), check_invariants=False)
+
+Ends = Tensor | np.ndarray
+"""Numbers for edges, on any device: the things at their ends, or their weights."""
 
 LONGEST_ROW = 64
 """Entries of a row that are summed in one go on a GPU, see `Rows`."""
@@ -43,7 +48,7 @@ class Rows:
         self.order = order
         """Position of each entry in the order of the values; None where that is the same."""
         self._long_starts = starts.long()
-        self._pieces: tuple[Tensor, Tensor] | None = None
+        self._pieces: tuple[Tensor, Tensor, Tensor] | None = None
         if starts.is_cuda:
             self._pieces = _cut(self._long_starts, len(columns))
 
@@ -56,15 +61,25 @@ class Rows:
         values, vectors = self.arranged(values).detach(), vectors.detach()
         if self._pieces is None:
             return _csr(self.starts, self.columns, values, self.size) @ vectors
-        starts, first_piece = self._pieces
-        pieces = torch.nn.functional.embedding_bag(
-            self.columns,
-            vectors,
-            starts,
-            mode="sum",
-            per_sample_weights=values,
-            include_last_offset=True,
-        )
+        starts, first_piece, rows = self._pieces
+        if kernels.serve(vectors):
+            pieces = kernels.piece_sums(starts, self.columns, values, vectors, rows)
+        else:
+            pieces = torch.nn.functional.embedding_bag(
+                self.columns,
+                vectors,
+                starts,
+                mode="sum",
+                per_sample_weights=values,
+                include_last_offset=True,
+            )
+        return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
+
+    def sign_sum(self, values: Tensor, vectors: Tensor) -> Tensor:
+        """For each row i, the sum of  value * sign(vectors[i] - vectors[j])  over its entries."""
+        assert self._pieces is not None, "there is a kernel for this and nothing else"
+        starts, first_piece, rows = self._pieces
+        pieces = kernels.piece_sums(starts, self.columns, values, vectors, rows, signs=True)
         return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
@@ -89,8 +104,8 @@ class Rows:
         )
 
 
-def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
-    """Where pieces of at most `LONGEST_ROW` entries start, and each row's first piece.
+def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Where pieces of at most `LONGEST_ROW` entries start, each row's first piece, and each piece's row.
 
     Sizes come from an upper bound and not from the data, so the GPU need not be waited for; the
     pieces too many are empty and belong to no row.
@@ -102,9 +117,9 @@ def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
     piece = torch.arange(most + 1, device=starts.device)
     row = torch.searchsorted(first_piece, piece, right=True).sub_(1).clamp_(max=max(len(lengths) - 1, 0))
     if not len(lengths):
-        return starts.new_zeros(1).int(), first_piece
+        return starts.new_zeros(1).int(), first_piece, row
     at = starts[row] + (piece - first_piece[row]) * LONGEST_ROW
-    return at.clamp_(max=entries).int(), first_piece
+    return at.clamp_(max=entries).int(), first_piece, row
 
 
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
@@ -125,16 +140,16 @@ class EdgeIndex:
 
     @classmethod
     def of(
-        cls, left: np.ndarray, right: np.ndarray, size: tuple[int, int], device: str | torch.device = "cpu"
+        cls, left: Ends, right: Ends, size: tuple[int, int], device: str | torch.device = "cpu"
     ) -> EdgeIndex:
         """From the two ends of every edge; fastest where `left` is sorted."""
-        lefts, rights = (
-            torch.from_numpy(end.astype(np.int64, copy=False)).to(device) for end in (left, right)
-        )
+        lefts, rights = (torch.as_tensor(end, dtype=torch.long, device=device) for end in (left, right))
         return cls(lefts, rights, _group(lefts, rights, size), _group(rights, lefts, size[::-1]))
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """left[i] . right[j] for every edge."""
+        if kernels.serve(left):
+            return kernels.pair_sums(left, right, self.left, self.right)
         if len(self.left) > len(left) * len(right):
             # More edges than pairs of ends (few relations): every pair once is less work, and
             # torch's sampled product does not allow for it.
@@ -152,14 +167,14 @@ class FixedSum:
 
     def __init__(
         self,
-        left: np.ndarray,
-        right: np.ndarray,
-        weights: np.ndarray,
+        left: Ends,
+        right: Ends,
+        weights: Ends,
         size: tuple[int, int],
         device: str | torch.device = "cpu",
     ):
         self.edges = EdgeIndex.of(left, right, size, device)
-        self.weights = torch.from_numpy(weights).to(device, torch.get_default_dtype())
+        self.weights = torch.as_tensor(weights, dtype=torch.get_default_dtype(), device=device)
 
     def __call__(self, vectors: Tensor) -> Tensor:
         return weighted_sum(self.edges, self.weights, vectors)
@@ -251,12 +266,20 @@ def _group(ends: Tensor, others: Tensor, size: tuple[int, int]) -> Rows:
     starts = torch.cat([ends.new_zeros(1), torch.bincount(ends, minlength=size[0]).cumsum(0)])
     if bool((ends[1:] >= ends[:-1]).all()):
         return Rows(starts, others, size)
-    order = ends.argsort(stable=True) if ends.is_cuda else _stable_order(ends)
+    order = _stable_order(ends)
     return Rows(starts, others[order], size, order)
 
 
+def sort(keys: Tensor) -> Tensor:
+    """The integers in order."""
+    # Numpy sorts ten times faster on a CPU than torch.
+    return keys.sort().values if keys.is_cuda else torch.from_numpy(np.sort(keys.numpy()))
+
+
 def _stable_order(ends: Tensor) -> Tensor:
+    """The places of integers from 0 in their order, equal ones as they stand."""
+    if ends.is_cuda:
+        return ends.argsort(stable=True)
     # A sort of integers that hold end and place is ten times faster on a CPU than a stable argsort.
     bits = len(ends).bit_length()
-    keys = np.sort(ends.numpy() << bits | np.arange(len(ends)))
-    return torch.from_numpy(keys & ((1 << bits) - 1))
+    return sort(ends << bits | torch.arange(len(ends))) & ((1 << bits) - 1)

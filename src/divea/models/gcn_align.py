@@ -94,9 +94,10 @@ def convolution(graph: StackedGraph) -> FixedSum:
     node, relation, neighbour = graph.triples.T
     # A relation and its inverse are numbered apart, so "distinct neighbours per triple" is the
     # inverse functionality of the one and the functionality of the other.
-    told, _ = distinct(relation, neighbour, graph.num_nodes)
+    _, relation_of, neighbour_of = graph.columns
+    told, _ = distinct(relation_of, neighbour_of, graph.num_nodes)
     triples = np.bincount(relation, minlength=graph.num_relations)
-    share = np.bincount(told, minlength=graph.num_relations) / np.maximum(triples, 1)
+    share = np.bincount(told.cpu(), minlength=graph.num_relations) / np.maximum(triples, 1)
     pair, place = np.unique(node * graph.num_nodes + neighbour, return_inverse=True)
     weight = np.bincount(place, weights=np.maximum(share, 0.3)[relation], minlength=len(pair))
     nodes = np.arange(graph.num_nodes)

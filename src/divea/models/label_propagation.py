@@ -93,7 +93,7 @@ class _Propagation:
         self.graph, self.options = StackedGraph([task], device), options
         self.generator = torch.Generator(device).manual_seed(seed)
         self.edges = self.graph.typed_edges
-        node, relation, neighbour = self.graph.triples.T
+        node, _, neighbour = self.graph.triples.T
         nodes, relations = self.graph.num_nodes, self.graph.num_relations
         # A node keeps what it has with twice the weight of all that its neighbours send.
         own = 2.0 * np.bincount(node, minlength=nodes)
@@ -101,10 +101,11 @@ class _Propagation:
         order = np.argsort(ends[0], kind="stable")
         weights = np.concatenate([np.ones(len(node)), own])[order]
         self.to_nodes = FixedSum(ends[0][order], ends[1][order], weights, (nodes, nodes), device)
-        told, by = distinct(relation, node, nodes)
-        self.to_relations = FixedSum(told, by, np.ones(len(told)), (relations, nodes), device)
-        told, by = distinct(neighbour, relation, relations)
-        self.from_relations = FixedSum(told, by, np.ones(len(told)), (nodes, relations), device)
+        node_of, relation_of, neighbour_of = self.graph.columns
+        told, by = distinct(relation_of, node_of, nodes)
+        self.to_relations = FixedSum(told, by, torch.ones(len(told)), (relations, nodes), device)
+        told, by = distinct(neighbour_of, relation_of, relations)
+        self.from_relations = FixedSum(told, by, torch.ones(len(told)), (nodes, relations), device)
 
     def __call__(self, seeds: Links, heads: int) -> Embeddings:
         nodes, relations = self._spread(seeds)

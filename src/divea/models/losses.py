@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from divea.models import kernels
 from divea.models.aggregation import Rows
 from divea.models.stacking import StackedGraph
 from divea.models.training import Draws
@@ -89,6 +90,8 @@ def l1_distances(rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
     >>> l1_distances(torch.tensor([[0., 1.], [2., 2.]]), torch.tensor([0]), torch.tensor([1])).tolist()
     [3.0]
     """
+    if kernels.serve(rows):
+        return kernels.pair_sums(rows, rows, left, right, l1=True)
     step = max(1, (_LARGE if rows.is_cuda else _CACHED) // max(rows.shape[1], 1))
     parts = [
         (rows[some] - rows[others]).abs_().sum(dim=1)
@@ -99,10 +102,13 @@ def l1_distances(rows: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 def l1_gradient(rows: Tensor, left: Tensor, right: Tensor, slopes: Tensor) -> Tensor:
     """The gradient of the sum of slope times L1 distance over pairs, for every row."""
-    # Node x pair, the slope for the left end and minus the slope for the right one: a sparse
-    # product sums the signs of all pairs that a node stands in.
     ends, order = torch.cat([left, right]).sort(stable=True)
     starts = torch.searchsorted(ends, torch.arange(len(rows) + 1, device=rows.device))
+    if kernels.serve(rows):
+        others = Rows(starts, torch.cat([right, left])[order], (len(rows), len(rows)))
+        return others.sign_sum(slopes.repeat(2)[order], rows)
+    # Node x pair, the slope for the left end and minus the slope for the right one: a sparse
+    # product sums the signs of all pairs that a node stands in.
     incidence = Rows(starts, order % len(left), (len(rows), len(left)))
     weights = torch.cat([slopes, -slopes])[order]
     gradient = torch.empty_like(rows)
@@ -133,22 +139,29 @@ class HardLoss:
         shares = [torch.full((count, 1), 1 / max(count, 1)) for count in counts]
         self._share = pad_sequence(shares, batch_first=True).to(graph.device)
         self._block = torch.arange(len(counts), device=graph.device)[:, None]
+        sizes = [block.nodes for block in graph.blocks]
+        self._sizes, self._smallest = torch.tensor(sizes, device=graph.device)[:, None, None], min(sizes)
 
     def __call__(self, rows: Tensor, draws: Draws) -> Tensor:
         """The loss of a row per node over a batch of seeds."""
         if not self._pairs.numel():
             return rows.new_zeros(())
-        nodes = self.graph.padded(rows)
+        # A GPU's tensor cores take rows of whole 32 bytes; others it multiplies many times slower.
+        nodes = self.graph.padded(rows, multiple=8)
         pairs = self._batch(draws)
         left, right = nodes[self._block, pairs[..., 0]], nodes[self._block, pairs[..., 1]]
         close = (left - right).square().sum(dim=2, keepdim=True) + self.margin
-        total = rows.new_zeros(())
-        for end in (left, right):
-            largest: Tensor = _SmoothMaximum.apply(  # type: ignore[no-untyped-call]
-                end, nodes, close, pairs, self.graph.padding, self.scale
-            )
-            total = total + ((largest + self.shift) * self._share).sum()
-        return total
+        # Left ends, then right ones: either meets all nodes.
+        largest: Tensor = _SmoothMaximum.apply(  # type: ignore[no-untyped-call]
+            torch.cat([left, right], dim=1),
+            nodes,
+            close.repeat(1, 2, 1),
+            pairs.repeat(1, 2, 1),
+            self._sizes,
+            self._smallest,
+            self.scale,
+        )
+        return ((largest + self.shift) * self._share.repeat(1, 2, 1)).sum()
 
     def _batch(self, draws: Draws) -> Tensor:
         """The seeds of a step, padded; nodes are counted from the start of their block."""
@@ -165,7 +178,9 @@ class _SmoothMaximum(torch.autograd.Function):
         slope        = scale / deviation of the violations
 
     Mean and slope count as constants, as in the public code; hence the gradient by the violations
-    is slope * softmax, the one matrix of seeds x nodes that is kept.
+    is slope * softmax. What is the same for all nodes of an end changes neither deviation nor
+    softmax, so the matrix of ends x nodes is made of the rest,  2 e.n - |n|^2. It is larger than
+    anything else in training: every pass over it counts.
     """
 
     @staticmethod
@@ -175,35 +190,36 @@ class _SmoothMaximum(torch.autograd.Function):
         nodes: Tensor,
         close: Tensor,
         pairs: Tensor,
-        padding: Tensor | None,
+        sizes: Tensor,
+        smallest: int,
         scale: float,
     ) -> Tensor:
-        size = nodes.shape[1] if padding is None else (~padding).sum(dim=2, keepdim=True)
+        same = close - end.square().sum(dim=2, keepdim=True)
         matrix = (2 * end) @ nodes.mT
-        matrix += close - end.square().sum(dim=2, keepdim=True)
         matrix -= nodes.square().sum(dim=2)[:, None, :]
-        matrix.scatter_(2, pairs, 0)
-        if padding is not None:
-            matrix.masked_fill_(padding, 0)
-        matrix -= matrix.sum(dim=2, keepdim=True) / size
-        if padding is not None:
-            matrix.masked_fill_(padding, 0)
-        variance = torch.linalg.vector_norm(matrix, dim=2, keepdim=True).square_() / size
+        matrix.scatter_(2, pairs, (-same).expand(-1, -1, 2))
+        # Columns beyond a block's nodes, 0 so far, count as the mean and then as nothing.
+        padded = matrix[..., smallest:]
+        padding = torch.arange(smallest, nodes.shape[1], device=nodes.device) >= sizes
+        mean = matrix.sum(dim=2, keepdim=True) / sizes
+        padded.copy_(torch.where(padding, mean, padded))
+        variance = matrix.var(dim=2, correction=0, keepdim=True) * (nodes.shape[1] / sizes)
         slope = scale * variance.clamp_min_(1e-12).rsqrt_()
         matrix *= slope
-        if padding is not None:
-            matrix.masked_fill_(padding, -torch.inf)
-        peak = matrix.amax(dim=2, keepdim=True)
-        total = matrix.sub_(peak).exp_().sum(dim=2, keepdim=True)
-        matrix.mul_(slope / total).scatter_(2, pairs, 0)
-        ctx.save_for_backward(end, nodes, matrix)
-        return total.log_() + peak
+        padded.masked_fill_(padding, -torch.inf)
+        shares = torch.softmax(matrix, dim=2)
+        largest, place = shares.max(dim=2, keepdim=True)
+        maximum = matrix.gather(2, place) - largest.log_() - slope * mean
+        own = shares.gather(2, pairs).sum(dim=2, keepdim=True)
+        shares.scatter_(2, pairs, 0)
+        ctx.save_for_backward(end, nodes, shares, slope, own)
+        return maximum
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-        end, nodes, matrix = ctx.saved_tensors
-        weighted = grad * end
-        to_close = grad * matrix.sum(dim=2, keepdim=True)
-        to_end = 2 * (grad * (matrix @ nodes) - to_close * end)
-        to_nodes = 2 * (matrix.mT @ weighted - (matrix.mT @ grad) * nodes)
-        return to_end, to_nodes, to_close, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
+        end, nodes, shares, slope, own = ctx.saved_tensors
+        grad = grad * slope
+        to_close = grad * (1 - own)
+        to_end = 2 * (grad * (shares @ nodes) - to_close * end)
+        to_nodes = 2 * (shares.mT @ (grad * end) - (shares.mT @ grad) * nodes)
+        return to_end, to_nodes, to_close, None, None, None, None

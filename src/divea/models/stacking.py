@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.matching import Embeddings
-from divea.models.aggregation import EdgeIndex, FixedSum, weighted_sum
+from divea.models.aggregation import EdgeIndex, FixedSum, sort, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -76,36 +76,42 @@ class StackedGraph:
         """A row per node, cut into the embeddings of each task."""
         return [Embeddings(rows[b.first : b.middle], rows[b.middle : b.last]) for b in self.blocks]
 
-    def padded(self, rows: Tensor) -> Tensor:
-        """A row per node as blocks x nodes x columns, small blocks filled up with zeros."""
-        if self.padding is None:
-            return torch.unflatten(rows, 0, (len(self.blocks), -1))
-        return pad_sequence(list(torch.split(rows, [block.nodes for block in self.blocks])), True)
+    def padded(self, rows: Tensor, multiple: int = 1) -> Tensor:
+        """A row per node as blocks x nodes x columns, filled up with zeros to a multiple of nodes."""
+        if self.equally_large:
+            padded = torch.unflatten(rows, 0, (len(self.blocks), -1))
+        else:
+            padded = pad_sequence(list(torch.split(rows, [block.nodes for block in self.blocks])), True)
+        missing = -padded.shape[1] % multiple
+        return torch.nn.functional.pad(padded, (0, 0, 0, missing)) if missing else padded
 
     def unpadded(self, rows: Tensor) -> Tensor:
         """The inverse of `padded`."""
-        if self.padding is None:
+        if self.equally_large:
             return rows.flatten(0, 1)
         return torch.cat([part[: block.nodes] for part, block in zip(rows, self.blocks, strict=True)])
 
     @cached_property
-    def padding(self) -> Tensor | None:
-        """Blocks x 1 x nodes: what `padded` filled up; None where blocks are equally large."""
-        sizes = torch.tensor([block.nodes for block in self.blocks], device=self.device)
-        place = torch.arange(max(block.nodes for block in self.blocks), device=self.device)
-        filled = place >= sizes[:, None, None]
-        return filled if filled.any() else None
+    def equally_large(self) -> bool:
+        """Whether all blocks have the same number of nodes."""
+        return len({block.nodes for block in self.blocks}) == 1
 
-    def edges(self, left: np.ndarray, right: np.ndarray, size: tuple[int, int]) -> EdgeIndex:
+    @cached_property
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Node, relation and neighbour of every triple, on the device: it sorts them faster than the host."""
+        node, relation, neighbour = torch.from_numpy(self.triples).to(self.device).T.contiguous()
+        return node, relation, neighbour
+
+    def edges(self, left: Tensor, right: Tensor, size: tuple[int, int]) -> EdgeIndex:
         """An index of edges on the device of the stack."""
         return EdgeIndex.of(left, right, size, self.device)
 
     @cached_property
     def neighbour_mean(self) -> FixedSum:
         """The mean over a node and its neighbours, each once."""
-        nodes = np.arange(self.num_nodes)
-        pairs = np.concatenate([np.stack([nodes, nodes], axis=1), self.triples[:, [0, 2]]])
-        return self._mean(pairs, self.num_nodes)
+        node, _, neighbour = self.columns
+        nodes = torch.arange(self.num_nodes, device=self.device)
+        return self._mean(torch.cat([nodes, node]), torch.cat([nodes, neighbour]), self.num_nodes)
 
     @cached_property
     def relation_mean(self) -> FixedSum:
@@ -114,11 +120,12 @@ class StackedGraph:
         A relation leads to its tail and its inverse to its head: what a neighbour sees of the node
         when it looks along the edge, as in the public code of RREA and Dual-AMN.
         """
-        return self._mean(self.triples[:, [2, 1]], self.num_relations)
+        _, relation, neighbour = self.columns
+        return self._mean(neighbour, relation, self.num_relations)
 
-    def _mean(self, pairs: np.ndarray, size: int) -> FixedSum:
-        left, right = distinct(pairs[:, 0], pairs[:, 1], size)
-        weights = 1 / np.bincount(left, minlength=self.num_nodes)[left]
+    def _mean(self, left: Tensor, right: Tensor, size: int) -> FixedSum:
+        left, right = distinct(left, right, size)
+        weights = 1 / torch.bincount(left, minlength=self.num_nodes)[left]
         return FixedSum(left, right, weights, (self.num_nodes, size), self.device)
 
     @cached_property
@@ -137,23 +144,31 @@ class TypedEdges:
 
     def __init__(self, graph: StackedGraph, copies: int = 1):
         """With several copies, each has its own nodes, one copy after the other; types are shared."""
-        node, relation, neighbour = graph.triples.T.astype(np.int64)
-        pair = node * graph.num_nodes + neighbour
-        order = np.argsort(pair * max(graph.num_relations, 1) + relation)
-        node, relation, neighbour, pair = node[order], relation[order], neighbour[order], pair[order]
-        is_first = np.concatenate([[True], pair[1:] != pair[:-1]])[: len(pair)]
-        starts = np.flatnonzero(is_first)
-        # A set of relations is known by the sum of one random 64-bit number for each.
-        marks = np.random.default_rng(0).integers(0, 1 << 63, graph.num_relations, dtype=np.uint64)
-        key = np.add.reduceat(marks[relation], starts) if len(starts) else marks[:0]
-        _, example, type_of_edge = np.unique(key, return_index=True, return_inverse=True)
-        lengths = np.diff(np.append(starts, len(pair)))[example]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        members = relation[np.repeat(starts[example], lengths) + within]
-        self.num_types = len(example)
-        nodes, shift = copies * graph.num_nodes, graph.num_nodes * np.arange(copies)[:, None]
-        left, right = (node[starts] + shift).ravel(), (neighbour[starts] + shift).ravel()
-        kind = np.tile(type_of_edge, copies)
+        node, relation, neighbour = graph.columns
+        nodes, relations, device = graph.num_nodes, max(graph.num_relations, 1), graph.device
+        # In the order of node, neighbour and relation, so that the relations of a pair stand together.
+        key = sort((node * nodes + neighbour) * relations + relation)
+        pair, counts = torch.unique_consecutive(key // relations, return_counts=True)
+        relation, starts = key % relations, counts.cumsum(0) - counts
+        # A set of relations is known by the sum of one random number for each.
+        marks = np.random.default_rng(0).integers(0, 1 << 63, relations, dtype=np.int64)
+        mark = torch.from_numpy(marks).to(device)[relation]
+        sums = mark.cumsum(0)
+        known, type_of_edge = torch.unique(
+            sums[starts + counts - 1] - sums[starts] + mark[starts], return_inverse=True
+        )
+        self.num_types = len(known)
+        # The relations of a type are those of its first pair.
+        numbers = torch.arange(len(pair), device=device)
+        example = torch.full_like(known, len(pair)).scatter_reduce_(0, type_of_edge, numbers, "amin")
+        lengths = counts[example]
+        types = torch.repeat_interleave(lengths)
+        within = torch.arange(len(types), device=device) - (lengths.cumsum(0) - lengths)[types]
+        members = relation[starts[example][types] + within]
+        shift = nodes * torch.arange(copies, device=device)[:, None]
+        left, right = (pair // nodes + shift).flatten(), (pair % nodes + shift).flatten()
+        kind = type_of_edge.repeat(copies)
+        nodes *= copies
         self.neighbours = graph.edges(left, right, (nodes, nodes))
         """Edges from a node to its neighbour."""
         self.types = graph.edges(left, kind, (nodes, self.num_types))
@@ -161,18 +176,15 @@ class TypedEdges:
         self.neighbour_types = graph.edges(right, kind, (nodes, self.num_types))
         """The same edges from the neighbour to the edge's type."""
         # Each edge twice, to the neighbour and to the type, which stand one after the other.
-        both = np.stack([right, nodes + kind], axis=1).ravel()
-        self._reflections = graph.edges(np.repeat(left, 2), both, (nodes, nodes + self.num_types))
+        both = torch.stack([right, nodes + kind], dim=1).flatten()
+        self._reflections = graph.edges(left.repeat_interleave(2), both, (nodes, nodes + self.num_types))
         self._block_of_node = graph.block_of_node.repeat(copies)
-        types = np.repeat(np.arange(self.num_types), lengths)
-        shares = np.repeat(1 / lengths, lengths)
         size = (self.num_types, graph.num_relations)
-        self._relation_mean = FixedSum(types, members, shares, size, graph.device)
-        self.totals = FixedSum(types, members, np.ones(len(types)), size, graph.device)
+        self._relation_mean = FixedSum(types, members, 1 / lengths[types], size, device)
+        self.totals = FixedSum(types, members, torch.ones(len(types)), size, device)
         """For each type the sum over its relations."""
-        last = [block.last_relation for block in graph.blocks]
-        of_type = np.searchsorted(last, relation[starts[example]], side="right")
-        self._block_of_type = torch.from_numpy(of_type).to(graph.device)
+        last = torch.tensor([block.last_relation for block in graph.blocks], device=device)
+        self._block_of_type = torch.searchsorted(last, relation[starts[example]], right=True)
 
     def directions(self, relations: Tensor) -> Tensor:
         """For each type the mean of its relations' vectors, brought to length one."""
@@ -195,16 +207,13 @@ class TypedEdges:
         return _product_with_own(rows, weights, self._block_of_type)
 
 
-def distinct(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def distinct(left: Tensor, right: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Distinct pairs, sorted; `size` is above every right end.
 
-    >>> [ends.tolist() for ends in distinct(np.array([1, 0, 1]), np.array([2, 3, 2]), 4)]
+    >>> [ends.tolist() for ends in distinct(torch.tensor([1, 0, 1]), torch.tensor([2, 3, 2]), 4)]
     [[0, 1], [3, 2]]
     """
-    # One integer per pair sorts many times faster than rows of two. np.unique would hash the
-    # integers, which takes a hundred times longer than sorting them.
-    keys = np.sort(left.astype(np.int64) * max(size, 1) + right)
-    keys = keys[np.diff(keys, prepend=-1) > 0]
+    keys = torch.unique_consecutive(sort(left * max(size, 1) + right))
     return keys // max(size, 1), keys % max(size, 1)
 
 
@@ -218,8 +227,10 @@ def _both_directions(graph: KnowledgeGraph, nodes: int, relations: int) -> tuple
     """A graph's triples from either end, renumbered; and the next free relation number."""
     triples = graph.triples[graph.heads != graph.tails].astype(np.int64)
     # A subtask keeps the relation ids of the whole graph: number those that occur.
-    used, relation = np.unique(triples[:, 1], return_inverse=True)
-    head, tail, relation = triples[:, 0] + nodes, triples[:, 2] + nodes, relation + relations
+    occurs = np.bincount(triples[:, 1]) > 0
+    used = int(occurs.sum())
+    head, tail = triples[:, 0] + nodes, triples[:, 2] + nodes
+    relation = (np.cumsum(occurs) - 1)[triples[:, 1]] + relations
     forth = np.stack([head, relation, tail], axis=1)
-    back = np.stack([tail, relation + len(used), head], axis=1)
-    return np.concatenate([forth, back]), relations + 2 * len(used)
+    back = np.stack([tail, relation + used, head], axis=1)
+    return np.concatenate([forth, back]), relations + 2 * used

@@ -1,0 +1,124 @@
+"""Sums over rows as Triton kernels: one pass over memory where torch's own operations take several.
+
+For a GPU alone. Each has a twin in plain torch (`aggregation`, `losses`) that says what it computes,
+does it on a CPU, and on a GPU where Triton is not to be had. A sum is taken by one program in a
+fixed order, so it is the same bits every time.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # It comes with torch for CUDA on Linux and with no other.
+    triton = None
+
+_COLUMNS = 128  # that a program takes at once: four numbers for each thread of a warp
+_PAIRS = 16  # that a program takes at once
+
+
+def serve(vectors: Tensor) -> bool:
+    """Whether there are kernels for these vectors here."""
+    return vectors.is_cuda and vectors.dtype == torch.float32 and _can_be_built()
+
+
+@cache
+def _can_be_built() -> bool:
+    """Whether Triton is there and finds the C compiler that it needs: tried out once per process."""
+    if triton is None:
+        return False
+    one, zero = torch.ones(1, 1, device="cuda"), torch.zeros(1, dtype=torch.long, device="cuda")
+    try:
+        pair_sums(one, one, zero, zero)
+    except Exception as error:  # Which one depends on what is missing.
+        logging.getLogger(__name__).warning("Triton does not work here, so training is slower: %s", error)
+        return False
+    return True
+
+
+def piece_sums(
+    starts: Tensor, columns: Tensor, values: Tensor, vectors: Tensor, rows: Tensor, signs: bool = False
+) -> Tensor:
+    """For each piece, entries starts[p] to starts[p + 1], the sum of value times vectors[column].
+
+    With `signs`, of value times sign(vectors[i] - vectors[column]), where i = rows[p].
+    """
+    values, vectors, width = values.contiguous(), vectors.contiguous(), vectors.shape[1]
+    out = vectors.new_empty(len(starts) - 1, width)
+    if out.numel():
+        grid = len(out), triton.cdiv(width, _COLUMNS)
+        _piece_sums[grid](out, starts, columns, values, vectors, rows, width, signs, _COLUMNS, num_warps=1)
+    return out
+
+
+def pair_sums(first: Tensor, second: Tensor, left: Tensor, right: Tensor, l1: bool = False) -> Tensor:
+    """first[i] . second[j] for each pair (i, j), or their L1 distance."""
+    first, second, left, right = (given.contiguous() for given in (first, second, left, right))
+    out = first.new_empty(len(left))
+    if len(out):
+        grid = (triton.cdiv(len(out), _PAIRS),)
+        _pair_sums[grid](out, first, second, left, right, len(out), first.shape[1], l1, _PAIRS, _COLUMNS)
+    return out
+
+
+if triton is not None:
+    # The width is known when a kernel is built, so that rows are read sixteen bytes at a time.
+
+    @triton.jit
+    def _piece_sums(
+        out,
+        starts,
+        columns,
+        values,
+        vectors,
+        rows,
+        width: tl.constexpr,
+        signs: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        piece = tl.program_id(0).to(tl.int64)
+        place = tl.program_id(1) * block + tl.arange(0, block)
+        inside = place < width
+        total = tl.zeros([block], tl.float32)
+        if signs:
+            row = tl.load(rows + piece).to(tl.int64)
+            own = tl.load(vectors + row * width + place, mask=inside)
+        for entry in range(tl.load(starts + piece), tl.load(starts + piece + 1)):
+            column = tl.load(columns + entry).to(tl.int64)
+            vector = tl.load(vectors + column * width + place, mask=inside)
+            if signs:
+                vector = (own > vector).to(tl.float32) - (own < vector).to(tl.float32)
+            total += tl.load(values + entry) * vector
+        tl.store(out + piece * width + place, total, mask=inside)
+
+    @triton.jit
+    def _pair_sums(
+        out,
+        first,
+        second,
+        left,
+        right,
+        count,
+        width: tl.constexpr,
+        l1: tl.constexpr,
+        pairs: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        pair = tl.program_id(0) * pairs + tl.arange(0, pairs)
+        known = pair < count
+        i = tl.load(left + pair, mask=known, other=0).to(tl.int64)[:, None]
+        j = tl.load(right + pair, mask=known, other=0).to(tl.int64)[:, None]
+        total = tl.zeros([pairs, block], tl.float32)
+        for start in range(0, width, block):
+            place = start + tl.arange(0, block)[None, :]
+            inside = known[:, None] & (place < width)
+            x = tl.load(first + i * width + place, mask=inside, other=0)
+            y = tl.load(second + j * width + place, mask=inside, other=0)
+            total += tl.abs(x - y) if l1 else x * y
+        tl.store(out + pair, tl.sum(total, axis=1), mask=known)
