@@ -48,7 +48,7 @@ class Rows:
         self.order = order
         """Position of each entry in the order of the values; None where that is the same."""
         self._long_starts = starts.long()
-        self._pieces: tuple[Tensor, Tensor, Tensor] | None = None
+        self._pieces: tuple[Tensor, Tensor] | None = None
         if starts.is_cuda:
             self._pieces = _cut(self._long_starts, len(columns))
 
@@ -58,28 +58,21 @@ class Rows:
 
     def product(self, values: Tensor, vectors: Tensor) -> Tensor:
         """The sparse matrix of these values times a dense one."""
-        values, vectors = self.arranged(values).detach(), vectors.detach()
+        values, vectors = values.detach(), vectors.detach()
         if self._pieces is None:
-            return _csr(self.starts, self.columns, values, self.size) @ vectors
-        starts, first_piece, rows = self._pieces
+            return _csr(self.starts, self.columns, self.arranged(values), self.size) @ vectors
+        starts, first_piece = self._pieces
         if kernels.serve(vectors):
-            pieces = kernels.piece_sums(starts, self.columns, values, vectors, rows)
+            pieces = kernels.row_sums(starts, self.columns, values, self.order, vectors)
         else:
             pieces = torch.nn.functional.embedding_bag(
                 self.columns,
                 vectors,
                 starts,
                 mode="sum",
-                per_sample_weights=values,
+                per_sample_weights=self.arranged(values),
                 include_last_offset=True,
             )
-        return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
-
-    def sign_sum(self, values: Tensor, vectors: Tensor) -> Tensor:
-        """For each row i, the sum of  value * sign(vectors[i] - vectors[j])  over its entries."""
-        assert self._pieces is not None, "there is a kernel for this and nothing else"
-        starts, first_piece, rows = self._pieces
-        pieces = kernels.piece_sums(starts, self.columns, values, vectors, rows, signs=True)
         return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
@@ -104,8 +97,8 @@ class Rows:
         )
 
 
-def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where pieces of at most `LONGEST_ROW` entries start, each row's first piece, and each piece's row.
+def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    """Where pieces of at most `LONGEST_ROW` entries start, and each row's first piece.
 
     Sizes come from an upper bound and not from the data, so the GPU need not be waited for; the
     pieces too many are empty and belong to no row.
@@ -117,9 +110,9 @@ def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor, Tensor]:
     piece = torch.arange(most + 1, device=starts.device)
     row = torch.searchsorted(first_piece, piece, right=True).sub_(1).clamp_(max=max(len(lengths) - 1, 0))
     if not len(lengths):
-        return starts.new_zeros(1).int(), first_piece, row
+        return starts.new_zeros(1).int(), first_piece
     at = starts[row] + (piece - first_piece[row]) * LONGEST_ROW
-    return at.clamp_(max=entries).int(), first_piece, row
+    return at.clamp_(max=entries).int(), first_piece
 
 
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:

@@ -42,18 +42,27 @@ def _can_be_built() -> bool:
     return True
 
 
-def piece_sums(
-    starts: Tensor, columns: Tensor, values: Tensor, vectors: Tensor, rows: Tensor, signs: bool = False
+def row_sums(
+    starts: Tensor,
+    columns: Tensor,
+    values: Tensor,
+    order: Tensor | None,
+    vectors: Tensor,
+    signs: bool = False,
 ) -> Tensor:
-    """For each piece, entries starts[p] to starts[p + 1], the sum of value times vectors[column].
+    """For each row i, entries starts[i] to starts[i + 1], the sum of value times vectors[column].
 
-    With `signs`, of value times sign(vectors[i] - vectors[column]), where i = rows[p].
+    The value of entry e is values[order[e]], or values[e] where there is no order. With `signs`, it
+    is multiplied by sign(vectors[i] - vectors[column]) instead.
     """
     values, vectors, width = values.contiguous(), vectors.contiguous(), vectors.shape[1]
     out = vectors.new_empty(len(starts) - 1, width)
     if out.numel():
-        grid = len(out), triton.cdiv(width, _COLUMNS)
-        _piece_sums[grid](out, starts, columns, values, vectors, rows, width, signs, _COLUMNS, num_warps=1)
+        grid, ordered = (len(out), triton.cdiv(width, _COLUMNS)), order is not None
+        where = order if ordered else starts
+        _row_sums[grid](
+            out, starts, columns, values, where, vectors, width, ordered, signs, _COLUMNS, num_warps=1
+        )
     return out
 
 
@@ -71,31 +80,32 @@ if triton is not None:
     # The width is known when a kernel is built, so that rows are read sixteen bytes at a time.
 
     @triton.jit
-    def _piece_sums(
+    def _row_sums(
         out,
         starts,
         columns,
         values,
+        order,
         vectors,
-        rows,
         width: tl.constexpr,
+        ordered: tl.constexpr,
         signs: tl.constexpr,
         block: tl.constexpr,
     ):
-        piece = tl.program_id(0).to(tl.int64)
+        row = tl.program_id(0).to(tl.int64)
         place = tl.program_id(1) * block + tl.arange(0, block)
         inside = place < width
         total = tl.zeros([block], tl.float32)
         if signs:
-            row = tl.load(rows + piece).to(tl.int64)
             own = tl.load(vectors + row * width + place, mask=inside)
-        for entry in range(tl.load(starts + piece), tl.load(starts + piece + 1)):
+        for entry in range(tl.load(starts + row), tl.load(starts + row + 1)):
             column = tl.load(columns + entry).to(tl.int64)
             vector = tl.load(vectors + column * width + place, mask=inside)
             if signs:
                 vector = (own > vector).to(tl.float32) - (own < vector).to(tl.float32)
-            total += tl.load(values + entry) * vector
-        tl.store(out + piece * width + place, total, mask=inside)
+            value = tl.load(values + (tl.load(order + entry) if ordered else entry))
+            total += value * vector
+        tl.store(out + row * width + place, total, mask=inside)
 
     @triton.jit
     def _pair_sums(

@@ -105,8 +105,8 @@ def l1_gradient(rows: Tensor, left: Tensor, right: Tensor, slopes: Tensor) -> Te
     ends, order = torch.cat([left, right]).sort(stable=True)
     starts = torch.searchsorted(ends, torch.arange(len(rows) + 1, device=rows.device))
     if kernels.serve(rows):
-        others = Rows(starts, torch.cat([right, left])[order], (len(rows), len(rows)))
-        return others.sign_sum(slopes.repeat(2)[order], rows)
+        others = torch.cat([right, left])[order]
+        return kernels.row_sums(starts, others, slopes.repeat(2), order, rows, signs=True)
     # Node x pair, the slope for the left end and minus the slope for the right one: a sparse
     # product sums the signs of all pairs that a node stands in.
     incidence = Rows(starts, order % len(left), (len(rows), len(left)))
