@@ -58,7 +58,7 @@ def row_sums(
     values, vectors, width = values.contiguous(), vectors.contiguous(), vectors.shape[1]
     out = vectors.new_empty(len(starts) - 1, width)
     if out.numel():
-        grid, ordered = (len(out), triton.cdiv(width, _COLUMNS)), order is not None
+        grid, ordered = (len(out), -(-width // _COLUMNS)), order is not None
         where = order if ordered else starts
         _row_sums[grid](
             out, starts, columns, values, where, vectors, width, ordered, signs, _COLUMNS, num_warps=1
@@ -71,7 +71,7 @@ def pair_sums(first: Tensor, second: Tensor, left: Tensor, right: Tensor, l1: bo
     first, second, left, right = (given.contiguous() for given in (first, second, left, right))
     out = first.new_empty(len(left))
     if len(out):
-        grid = (triton.cdiv(len(out), _PAIRS),)
+        grid = (-(-len(out) // _PAIRS),)
         _pair_sums[grid](out, first, second, left, right, len(out), first.shape[1], l1, _PAIRS, _COLUMNS)
     return out
 
