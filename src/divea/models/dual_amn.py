@@ -86,7 +86,7 @@ class DualAmn(Model):
         width = 2 * (self.options.layers + 1) * self.options.dimensions
         edges = 2 * (task.source.num_triples + task.target.num_triples)
         pairs = min(self.options.batch, len(task.seeds))
-        return 4 * (10 * nodes * width + 3 * nodes * pairs + 60 * edges)
+        return 4 * (10 * nodes * width + 4 * nodes * pairs + 60 * edges)
 
 
 class DualAmnEncoder(torch.nn.Module):
