@@ -105,6 +105,7 @@ def l1_gradient(rows: Tensor, left: Tensor, right: Tensor, slopes: Tensor) -> Te
     ends, order = torch.cat([left, right]).sort(stable=True)
     starts = torch.searchsorted(ends, torch.arange(len(rows) + 1, device=rows.device))
     if kernels.serve(rows):
+        # One program sums a whole row: a node stands in few pairs, a seed's end in nodes / seeds.
         others = torch.cat([right, left])[order]
         return kernels.row_sums(starts, others, slopes.repeat(2), order, rows, signs=True)
     # Node x pair, the slope for the left end and minus the slope for the right one: a sparse
