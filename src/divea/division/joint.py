@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ from divea.division.divea import DivEA
 from divea.division.groups import members_of, renumbered
 from divea.division.partition import partition
 from divea.division.subtask import Division, Feedback, Subtask
-from divea.graphs import AlignmentTask, Links
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.labels import Ids
 
 UNEVEN = 1.5
@@ -56,54 +57,76 @@ class Joint:
         largest = max((len(members) for members in unmatched), default=0)
         if largest * parts > UNEVEN * len(task.unmatched_source) or largest > self.first.size - 1:
             return self.first.divide(task, feedback)
-        anchors = self._anchors(task, groups, homes, unmatched)
-        room = [self.first.size - len(m) - 2 * len(a) for m, a in zip(unmatched, anchors, strict=True)]
+        housed = homes[task.unmatched_target]
+        at_home = np.bincount(housed[housed >= 0], minlength=len(unmatched))
+        anchors = self._anchors(task, groups, homes, unmatched, at_home)
+        sizes = np.array([len(members) for members in unmatched])
+        room = self.first.size - sizes - 2 * np.array([len(fixed) for fixed in anchors])
+        # Neighbours of a part come in from both graphs alike: a candidate from elsewhere brings those with it
+        # that may want it more than any member does.
+        around = np.maximum(room - at_home, 0) // 2
+        turned = Links.from_pairs(near.pairs[:, ::-1])
+        sources = self._nearest(
+            task.source, turned, homes, groups, sizes + around, taken=np.sort(task.seeds.source)
+        )
+        candidates = self._nearest(task.target, near, groups, homes, room - around, taken=task.seeds.target)
+        subtasks = tuple(
+            Subtask.of(
+                part,
+                task,
+                source_entities=np.concatenate([own, fixed.source]),
+                target_entities=np.concatenate([others, fixed.target]),
+                unmatched=members,
+                candidates=others,
+            )
+            for part, (members, fixed, own, others) in enumerate(
+                zip(unmatched, anchors, sources, candidates, strict=True)
+            )
+        )
+        return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
+
+    def _nearest(
+        self, graph: KnowledgeGraph, links: Links, parts: Ids, homes: Ids, counts: np.ndarray, *, taken: Ids
+    ) -> Iterator[Ids]:
+        """For each part `counts` of a graph's entities, without anchors: its own ones, then the nearest.
+
+        `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes` those
+        of this one's.
+        """
         housed = np.flatnonzero(homes >= 0)
         member = csr_array(
             (np.full(len(housed), MEMBER, dtype=np.float32), (homes[housed], housed)),
-            shape=(len(unmatched), len(homes)),
+            shape=(len(counts), len(homes)),
         )
-        ranked = discover(
-            task.target.adjacency,
-            near,
-            groups,
-            np.array(room),
-            taken=task.seeds.target,
+        return discover(
+            graph.adjacency,
+            links,
+            parts,
+            counts,
+            taken=taken,
             locality=self.first.locality,
             similarity=member,
             seed=self.first.seed,
             device=self.first.evidence.device,
         )
-        subtasks = tuple(
-            Subtask.of(
-                part,
-                task,
-                source_entities=np.concatenate([members, fixed.source]),
-                target_entities=np.concatenate([candidates, fixed.target]),
-                unmatched=members,
-                candidates=candidates,
-            )
-            for part, (members, fixed, candidates) in enumerate(zip(unmatched, anchors, ranked, strict=True))
-        )
-        return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
 
     def _draw(self, near: Links) -> int:
         """A seed that differs between iterations, because what they know differs."""
         return zlib.crc32(near.pairs.tobytes(), self.first.seed) >> 1
 
-    def _anchors(self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids]) -> list[Links]:
+    def _anchors(
+        self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids], at_home: np.ndarray
+    ) -> list[Links]:
         """The seeds of each part, as many as its size allows; those with most neighbours inside first."""
         seeds = task.seeds
         inner = _inner_degrees(task.source.adjacency, groups)[seeds.source]
         inner = inner + _inner_degrees(task.target.adjacency, homes)[seeds.target]
         draw = tie_draw(task.source.num_entities, self.first.seed, "source")[seeds.source]
         order = np.lexsort((draw, -inner))
-        housed = homes[task.unmatched_target]
-        candidates = np.bincount(housed[housed >= 0], minlength=len(unmatched))
         chosen = []
         for part, members in enumerate(unmatched):
             free = self.first.size - len(members)
-            most = max((free - int(candidates[part])) // 2, int(LEAST_ANCHORS * self.first.size))
+            most = max((free - int(at_home[part])) // 2, int(LEAST_ANCHORS * self.first.size))
             # At least one place is left to a candidate.
             most = min(most, (free - 1) // 2)
             own = order[groups[seeds.source[order]] == part][: max(most, 0)]
