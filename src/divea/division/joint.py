@@ -5,6 +5,10 @@ With pseudo-seeds at hand, the two graphs can be laid over each other: matched e
 a cut of the joined graph puts a source entity and its counterpart, which hang on the same nodes, into one
 part. The cut is drawn anew in every iteration, so that a pair that one division separates meets in another.
 
+Where a part leaves room in S, its surroundings come in from both graphs alike. Candidates from elsewhere
+alone would cover more links and still lose accuracy: they would be forced upon members, with nobody there
+who wants them more.
+
 The first iteration is DivEA's: with few seeds the joined graph falls apart into its two halves.
 """
 
@@ -39,6 +43,11 @@ Weighing members by how likely they have a counterpart raised coverage and lower
 they are context to each other."""
 
 
+KNOWN = 0.5
+"""Share of the room left over that goes to links of other parts that are known already; the rest goes to the
+nearest unmatched entities of both graphs. Known links teach, unmatched ones may be counterparts."""
+
+
 @dataclass(frozen=True)
 class Joint:
     """Divides by `first`, and in later iterations by a cut of the joined graphs, with its size limit."""
@@ -62,25 +71,30 @@ class Joint:
         anchors = self._anchors(task, groups, homes, unmatched, at_home)
         sizes = np.array([len(members) for members in unmatched])
         room = self.first.size - sizes - 2 * np.array([len(fixed) for fixed in anchors])
-        # Neighbours of a part come in from both graphs alike: a candidate from elsewhere brings those with it
-        # that may want it more than any member does.
-        around = np.maximum(room - at_home, 0) // 2
+        spare = np.maximum(room - at_home, 0)
+        known = self._known_around(task, near, groups, homes, (KNOWN * spare).astype(np.int64) // 2)
+        taken_up = 2 * np.array([len(pairs) for pairs in known])
+        around = (spare - taken_up) // 2
         turned = Links.from_pairs(near.pairs[:, ::-1])
         sources = self._nearest(
             task.source, turned, homes, groups, sizes + around, taken=np.sort(task.seeds.source)
         )
-        candidates = self._nearest(task.target, near, groups, homes, room - around, taken=task.seeds.target)
+        candidates = self._nearest(
+            task.target, near, groups, homes, room - taken_up - around, taken=task.seeds.target
+        )
+        free_target = np.ones(task.target.num_entities, dtype=bool)
+        free_target[task.seeds.target] = False
         subtasks = tuple(
             Subtask.of(
                 part,
                 task,
-                source_entities=np.concatenate([own, fixed.source]),
-                target_entities=np.concatenate([others, fixed.target]),
+                source_entities=np.union1d(own, np.concatenate([fixed.source, pairs.source])),
+                target_entities=np.union1d(others, np.concatenate([fixed.target, pairs.target])),
                 unmatched=members,
-                candidates=others,
+                candidates=np.union1d(others, pairs.target[free_target[pairs.target]]),
             )
-            for part, (members, fixed, own, others) in enumerate(
-                zip(unmatched, anchors, sources, candidates, strict=True)
+            for part, (members, fixed, pairs, own, others) in enumerate(
+                zip(unmatched, anchors, known, sources, candidates, strict=True)
             )
         )
         return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
@@ -90,8 +104,8 @@ class Joint:
     ) -> Iterator[Ids]:
         """For each part `counts` of a graph's entities, without anchors: its own ones, then the nearest.
 
-        `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes` those
-        of this one's.
+        `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes`
+        those of this one's.
         """
         housed = np.flatnonzero(homes >= 0)
         member = csr_array(
@@ -109,6 +123,23 @@ class Joint:
             seed=self.first.seed,
             device=self.first.evidence.device,
         )
+
+    def _known_around(
+        self, task: AlignmentTask, near: Links, groups: Ids, homes: Ids, counts: np.ndarray
+    ) -> list[Links]:
+        """For each part the links of other parts with most neighbours inside, up to `counts` of them."""
+        touching = _neighbours_inside(task.source.adjacency[near.source], groups, len(counts))
+        touching = touching + _neighbours_inside(task.target.adjacency[near.target], homes, len(counts))
+        touching = touching.tocsc()
+        draw = tie_draw(task.source.num_entities, self.first.seed, "source")[near.source]
+        chosen = []
+        for part, count in enumerate(counts):
+            column = slice(touching.indptr[part], touching.indptr[part + 1])
+            link, inside = touching.indices[column], touching.data[column]
+            elsewhere = groups[near.source[link]] != part
+            link, inside = link[elsewhere], inside[elsewhere]
+            chosen.append(Links.from_pairs(near.pairs[link[np.lexsort((draw[link], -inside))[:count]]]))
+        return chosen
 
     def _draw(self, near: Links) -> int:
         """A seed that differs between iterations, because what they know differs."""
@@ -165,6 +196,13 @@ def cut_jointly(task: AlignmentTask, links: Links, parts: int, seed: int) -> tup
     is_unmatched[task.unmatched_source] = 1
     part = renumbered(part, is_unmatched)
     return part[:sources], part[node]
+
+
+def _neighbours_inside(adjacency: csr_array, part: Ids, parts: int) -> csr_array:
+    """For each row of an adjacency and each part, the triples that lead into the part."""
+    housed = np.flatnonzero(part >= 0)
+    one = csr_array((np.ones(len(housed), np.int64), (housed, part[housed])), shape=(len(part), parts))
+    return adjacency @ one
 
 
 def _inner_degrees(adjacency: csr_array, part: Ids) -> np.ndarray:
