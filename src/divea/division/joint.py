@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from divea.division.columns import tie_draw
+from divea.division.columns import NEVER, tie_draw
 from divea.division.discovery import discover
 from divea.division.divea import DivEA
 from divea.division.groups import members_of, renumbered
@@ -76,11 +76,17 @@ class Joint:
         taken_up = 2 * np.array([len(pairs) for pairs in known])
         around = (spare - taken_up) // 2
         turned = Links.from_pairs(near.pairs[:, ::-1])
-        sources = self._nearest(
-            task.source, turned, homes, groups, sizes + around, taken=np.sort(task.seeds.source)
+        context = self._nearest(
+            task.source, turned, homes, groups, around, weight=NEVER, taken=np.sort(task.seeds.source)
         )
         candidates = self._nearest(
-            task.target, near, groups, homes, room - taken_up - around, taken=task.seeds.target
+            task.target,
+            near,
+            groups,
+            homes,
+            room - taken_up - around,
+            weight=MEMBER,
+            taken=task.seeds.target,
         )
         free_target = np.ones(task.target.num_entities, dtype=bool)
         free_target[task.seeds.target] = False
@@ -88,28 +94,36 @@ class Joint:
             Subtask.of(
                 part,
                 task,
-                source_entities=np.union1d(own, np.concatenate([fixed.source, pairs.source])),
-                target_entities=np.union1d(others, np.concatenate([fixed.target, pairs.target])),
+                source_entities=np.unique(np.concatenate([members, around_it, fixed.source, pairs.source])),
+                target_entities=np.unique(np.concatenate([nearest, fixed.target, pairs.target])),
                 unmatched=members,
-                candidates=np.union1d(others, pairs.target[free_target[pairs.target]]),
+                candidates=np.union1d(nearest, pairs.target[free_target[pairs.target]]),
             )
-            for part, (members, fixed, pairs, own, others) in enumerate(
-                zip(unmatched, anchors, known, sources, candidates, strict=True)
+            for part, (members, fixed, pairs, around_it, nearest) in enumerate(
+                zip(unmatched, anchors, known, context, candidates, strict=True)
             )
         )
         return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
 
     def _nearest(
-        self, graph: KnowledgeGraph, links: Links, parts: Ids, homes: Ids, counts: np.ndarray, *, taken: Ids
+        self,
+        graph: KnowledgeGraph,
+        links: Links,
+        parts: Ids,
+        homes: Ids,
+        counts: np.ndarray,
+        *,
+        weight: float,
+        taken: Ids,
     ) -> Iterator[Ids]:
-        """For each part `counts` of a graph's entities, without anchors: its own ones, then the nearest.
+        """For each part the `counts` nearest entities of a graph, none of them an anchor.
 
         `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes`
-        those of this one's.
+        those of this one's, which get `weight` in their own part.
         """
         housed = np.flatnonzero(homes >= 0)
-        member = csr_array(
-            (np.full(len(housed), MEMBER, dtype=np.float32), (homes[housed], housed)),
+        own = csr_array(
+            (np.full(len(housed), weight, dtype=np.float32), (homes[housed], housed)),
             shape=(len(counts), len(homes)),
         )
         return discover(
@@ -119,7 +133,7 @@ class Joint:
             counts,
             taken=taken,
             locality=self.first.locality,
-            similarity=member,
+            similarity=own,
             seed=self.first.seed,
             device=self.first.evidence.device,
         )
