@@ -145,25 +145,24 @@ def test_the_seed_of_a_subtask_depends_on_all_that_names_it():
     assert len(seeds) == 64
 
 
-def test_a_candidate_goes_to_the_context_entity_that_it_matches(pair):
-    """Two sources look alike; the better match of the first candidate is context, the other's is free."""
-    graph = pair.task.source
-    task = AlignmentTask(graph, graph, Links.from_pairs([]))
+@pytest.mark.parametrize(("inside", "mutual"), [([1], True), ([0, 1], False)])
+def test_context_entities_compete_for_candidates(pair, inside, mutual):
+    """A member's best candidate is nearer to another source: no mutual match where that one is context."""
+    task = AlignmentTask(pair.task.source, pair.task.source, Links.from_pairs([]))
     subtask = Subtask.of(
         0,
         task,
-        source_entities=np.array([0, 1]),
-        target_entities=np.array([0, 1]),
+        source_entities=np.array(inside),
+        target_entities=np.array([0]),
         unmatched=np.array([1]),
-        candidates=np.array([0, 1]),
+        candidates=np.array([0]),
     )
-    vectors = torch.tensor([[1.0, 0.0], [0.9, 0.2]])
-    embeddings = Embeddings(vectors, torch.tensor([[1.0, 0.1], [0.2, 1.0]]))
 
     class Fixed(Model):
         def embed(self, task, *, seed=0, device="cpu"):
-            return embeddings
+            return Embeddings(torch.tensor([[1.0, 0.0], [0.9, 0.2]])[inside], torch.tensor([[1.0, 0.0]]))
 
-    (solved,) = solve(Fixed(), task, [subtask], Links.from_pairs([]), seeds=[0], matching="sinkhorn")
+    (solved,) = solve(Fixed(), task, [subtask], Links.from_pairs([]), seeds=[0], matching="cosine")
     assert solved.matches.source.tolist() == [1]
-    assert solved.matches.best.tolist() == [1]
+    assert solved.matches.best.tolist() == [0]
+    assert solved.matches.mutual.tolist() == [mutual]
