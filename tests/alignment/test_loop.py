@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
 from divea.alignment.loop import run_loop
 from divea.alignment.settings import Settings
 from divea.alignment.solve import Solved, seed_of, solve, with_pseudo_seeds
-from divea.division import division_strategy
+from divea.division import Subtask, division_strategy
 from divea.evaluation import RankMetrics, coverage, listed_ranks
-from divea.graphs import Links
+from divea.graphs import AlignmentTask, Links
 from divea.graphs.synth import SynthConfig, synthesise
-from divea.matching import Matches
+from divea.matching import Embeddings, Matches
+from divea.models import Model
 from divea.models.resolver import resolve_model
 
 SMALL = {"labels": 64, "heads": 32, "draft_heads": 16, "rounds": 2}
@@ -141,3 +143,26 @@ def test_pseudo_seeds_inside_a_subtask_are_seeds_to_its_model(pair):
 def test_the_seed_of_a_subtask_depends_on_all_that_names_it():
     seeds = {seed_of(*names) for names in np.ndindex(4, 4, 4)}
     assert len(seeds) == 64
+
+
+@pytest.mark.parametrize(("inside", "mutual"), [([1], True), ([0, 1], False)])
+def test_context_entities_compete_for_candidates(pair, inside, mutual):
+    """A member's best candidate is nearer to another source: no mutual match where that one is context."""
+    task = AlignmentTask(pair.task.source, pair.task.source, Links.from_pairs([]))
+    subtask = Subtask.of(
+        0,
+        task,
+        source_entities=np.array(inside),
+        target_entities=np.array([0]),
+        unmatched=np.array([1]),
+        candidates=np.array([0]),
+    )
+
+    class Fixed(Model):
+        def embed(self, task, *, seed=0, device="cpu"):
+            return Embeddings(torch.tensor([[1.0, 0.0], [0.9, 0.2]])[inside], torch.tensor([[1.0, 0.0]]))
+
+    (solved,) = solve(Fixed(), task, [subtask], Links.from_pairs([]), seeds=[0], matching="cosine")
+    assert solved.matches.source.tolist() == [1]
+    assert solved.matches.best.tolist() == [0]
+    assert solved.matches.mutual.tolist() == [mutual]

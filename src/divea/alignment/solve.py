@@ -51,18 +51,23 @@ def solve(
     local = [with_pseudo_seeds(subtask, task, pseudo_seeds) for subtask in subtasks]
     embedded = embed_all(model, local, seeds=seeds, device=device, memory=memory)
     for subtask, seed, embeddings in zip(subtasks, seeds, embedded, strict=True):
-        sources = np.searchsorted(subtask.source_entities, subtask.unmatched)
+        # Context entities take part: a candidate that is the match of one is not forced upon a member.
+        rows = subtask.source_entities[~contains(task.seeds.source, subtask.source_entities)]
+        sources = np.searchsorted(subtask.source_entities, rows)
         candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
         found = match(
             embeddings, sources, candidates, method=matching, top=top, seed=seed, memory=for_matching
         )
         sums = np.zeros(len(candidates), dtype=np.float32)
-        if nearest and len(sources):
-            rows = UnitRows(embeddings.target, candidates), UnitRows(embeddings.source, sources)
-            mean = mean_of_best(*rows, for_matching, nearest)
+        if nearest and len(subtask.unmatched):
+            members = np.searchsorted(subtask.source_entities, subtask.unmatched)
+            pair = UnitRows(embeddings.target, candidates), UnitRows(embeddings.source, members)
+            mean = mean_of_best(*pair, for_matching, nearest)
             sums = nearest * mean.cpu().numpy()
-        target = np.where(found.target >= 0, subtask.target_entities[found.target], -1).astype(np.int32)
-        yield Solved(Matches(subtask.unmatched, target, found.score, found.mutual), sums)
+        own = np.searchsorted(rows, subtask.unmatched)
+        place = found.target[own]
+        target = np.where(place >= 0, subtask.target_entities[place], -1).astype(np.int32)
+        yield Solved(Matches(subtask.unmatched, target, found.score[own], found.mutual[own]), sums)
 
 
 def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links) -> AlignmentTask:

@@ -173,7 +173,9 @@ def discover(
         scores *= odds[:, None]
         if similarity is not None:
             learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
-            scores += beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
+            weight = beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
+            # Out of reach is no bar to an entity that something else speaks for.
+            scores = scores.masked_fill_((scores == NEVER) & (weight > 0), 0.0).add_(weight)
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
         barred, ties = ~free[ids], draw[ids]
         for part, own in zip(block, by_part(scores), strict=True):

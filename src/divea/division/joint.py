@@ -5,6 +5,10 @@ With pseudo-seeds at hand, the two graphs can be laid over each other: matched e
 a cut of the joined graph puts a source entity and its counterpart, which hang on the same nodes, into one
 part. The cut is drawn anew in every iteration, so that a pair that one division separates meets in another.
 
+Where a part leaves room in S, its surroundings come in from both graphs alike. Candidates from elsewhere
+alone would cover more links and still lose accuracy: they would be forced upon members, with nobody there
+who wants them more.
+
 The first iteration is DivEA's: with few seeds the joined graph falls apart into its two halves.
 """
 
@@ -12,18 +16,19 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from divea.division.columns import tie_draw
+from divea.division.columns import NEVER, tie_draw
 from divea.division.discovery import discover
 from divea.division.divea import DivEA
 from divea.division.groups import members_of, renumbered
 from divea.division.partition import partition
 from divea.division.subtask import Division, Feedback, Subtask
-from divea.graphs import AlignmentTask, Links
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.labels import Ids
 
 UNEVEN = 1.5
@@ -36,6 +41,11 @@ MEMBER = 2.0
 """Weight of a candidate that lies in the part itself: above every locality score, which are at most 1.
 Weighing members by how likely they have a counterpart raised coverage and lowered H@1 on held-out seeds:
 they are context to each other."""
+
+
+KNOWN = 0.5
+"""Share of the room left over that goes to links of other parts that are known already; the rest goes to the
+nearest unmatched entities of both graphs. Known links teach, unmatched ones may be counterparts."""
 
 
 @dataclass(frozen=True)
@@ -56,54 +66,112 @@ class Joint:
         largest = max((len(members) for members in unmatched), default=0)
         if largest * parts > UNEVEN * len(task.unmatched_source) or largest > self.first.size - 1:
             return self.first.divide(task, feedback)
-        anchors = self._anchors(task, groups, homes, unmatched)
-        room = [self.first.size - len(m) - 2 * len(a) for m, a in zip(unmatched, anchors, strict=True)]
-        housed = np.flatnonzero(homes >= 0)
-        member = csr_array(
-            (np.full(len(housed), MEMBER, dtype=np.float32), (homes[housed], housed)),
-            shape=(len(unmatched), len(homes)),
+        housed = homes[task.unmatched_target]
+        at_home = np.bincount(housed[housed >= 0], minlength=len(unmatched))
+        anchors = self._anchors(task, groups, homes, unmatched, at_home)
+        sizes = np.array([len(members) for members in unmatched])
+        room = self.first.size - sizes - 2 * np.array([len(fixed) for fixed in anchors])
+        spare = np.maximum(room - at_home, 0)
+        known = self._known_around(task, near, groups, homes, (KNOWN * spare).astype(np.int64) // 2)
+        taken_up = 2 * np.array([len(pairs) for pairs in known])
+        around = (spare - taken_up) // 2
+        turned = Links.from_pairs(near.pairs[:, ::-1])
+        context = self._nearest(
+            task.source, turned, homes, groups, around, weight=NEVER, taken=np.sort(task.seeds.source)
         )
-        ranked = discover(
-            task.target.adjacency,
+        candidates = self._nearest(
+            task.target,
             near,
             groups,
-            np.array(room),
+            homes,
+            room - taken_up - around,
+            weight=MEMBER,
             taken=task.seeds.target,
-            locality=self.first.locality,
-            similarity=member,
-            seed=self.first.seed,
-            device=self.first.evidence.device,
         )
+        free_target = np.ones(task.target.num_entities, dtype=bool)
+        free_target[task.seeds.target] = False
         subtasks = tuple(
             Subtask.of(
                 part,
                 task,
-                source_entities=np.concatenate([members, fixed.source]),
-                target_entities=np.concatenate([candidates, fixed.target]),
+                source_entities=np.unique(np.concatenate([members, around_it, fixed.source, pairs.source])),
+                target_entities=np.unique(np.concatenate([nearest, fixed.target, pairs.target])),
                 unmatched=members,
-                candidates=candidates,
+                candidates=np.union1d(nearest, pairs.target[free_target[pairs.target]]),
             )
-            for part, (members, fixed, candidates) in enumerate(zip(unmatched, anchors, ranked, strict=True))
+            for part, (members, fixed, pairs, around_it, nearest) in enumerate(
+                zip(unmatched, anchors, known, context, candidates, strict=True)
+            )
         )
         return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
+
+    def _nearest(
+        self,
+        graph: KnowledgeGraph,
+        links: Links,
+        parts: Ids,
+        homes: Ids,
+        counts: np.ndarray,
+        *,
+        weight: float,
+        taken: Ids,
+    ) -> Iterator[Ids]:
+        """For each part the `counts` nearest entities of a graph, none of them an anchor.
+
+        `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes`
+        those of this one's, which get `weight` in their own part.
+        """
+        housed = np.flatnonzero(homes >= 0)
+        own = csr_array(
+            (np.full(len(housed), weight, dtype=np.float32), (homes[housed], housed)),
+            shape=(len(counts), len(homes)),
+        )
+        return discover(
+            graph.adjacency,
+            links,
+            parts,
+            counts,
+            taken=taken,
+            locality=self.first.locality,
+            similarity=own,
+            seed=self.first.seed,
+            device=self.first.evidence.device,
+        )
+
+    def _known_around(
+        self, task: AlignmentTask, near: Links, groups: Ids, homes: Ids, counts: np.ndarray
+    ) -> list[Links]:
+        """For each part the links of other parts with most neighbours inside, up to `counts` of them."""
+        touching = _neighbours_inside(task.source.adjacency[near.source], groups, len(counts))
+        touching = touching + _neighbours_inside(task.target.adjacency[near.target], homes, len(counts))
+        touching = touching.tocsc()
+        draw = tie_draw(task.source.num_entities, self.first.seed, "source")[near.source]
+        chosen = []
+        for part, count in enumerate(counts):
+            column = slice(touching.indptr[part], touching.indptr[part + 1])
+            link, inside = touching.indices[column], touching.data[column]
+            elsewhere = groups[near.source[link]] != part
+            link, inside = link[elsewhere], inside[elsewhere]
+            chosen.append(Links.from_pairs(near.pairs[link[np.lexsort((draw[link], -inside))[:count]]]))
+        return chosen
 
     def _draw(self, near: Links) -> int:
         """A seed that differs between iterations, because what they know differs."""
         return zlib.crc32(near.pairs.tobytes(), self.first.seed) >> 1
 
-    def _anchors(self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids]) -> list[Links]:
+    def _anchors(
+        self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids], at_home: np.ndarray
+    ) -> list[Links]:
         """The seeds of each part, as many as its size allows; those with most neighbours inside first."""
         seeds = task.seeds
         inner = _inner_degrees(task.source.adjacency, groups)[seeds.source]
         inner = inner + _inner_degrees(task.target.adjacency, homes)[seeds.target]
         draw = tie_draw(task.source.num_entities, self.first.seed, "source")[seeds.source]
         order = np.lexsort((draw, -inner))
-        housed = homes[task.unmatched_target]
-        candidates = np.bincount(housed[housed >= 0], minlength=len(unmatched))
         chosen = []
         for part, members in enumerate(unmatched):
             free = self.first.size - len(members)
-            most = max((free - int(candidates[part])) // 2, int(LEAST_ANCHORS * self.first.size))
+            most = max((free - int(at_home[part])) // 2, int(LEAST_ANCHORS * self.first.size))
             # At least one place is left to a candidate.
             most = min(most, (free - 1) // 2)
             own = order[groups[seeds.source[order]] == part][: max(most, 0)]
@@ -142,6 +210,13 @@ def cut_jointly(task: AlignmentTask, links: Links, parts: int, seed: int) -> tup
     is_unmatched[task.unmatched_source] = 1
     part = renumbered(part, is_unmatched)
     return part[:sources], part[node]
+
+
+def _neighbours_inside(adjacency: csr_array, part: Ids, parts: int) -> csr_array:
+    """For each row of an adjacency and each part, the triples that lead into the part."""
+    housed = np.flatnonzero(part >= 0)
+    one = csr_array((np.ones(len(housed), np.int64), (housed, part[housed])), shape=(len(part), parts))
+    return adjacency @ one
 
 
 def _inner_degrees(adjacency: csr_array, part: Ids) -> np.ndarray:

@@ -43,7 +43,7 @@ COMMON: dict[str, Any] = {
 }
 
 SHARES = {"cps": {"delta1": 0.5, "delta2": 0.0}, "sbp": {"delta1": 0.4, "delta2": 0.0}}
-"""Of the subtask size, as in the paper's code, for each size."""
+"""Of the subtask size, as in the paper's code, for each size. `DivEA` chooses its own."""
 
 MODELS: dict[str, dict[str, Any]] = {
     "rrea": {"loss": "hard", "steps": 60},
@@ -51,11 +51,15 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 """Options for an iteration. Other models run with their defaults."""
 
+THRESHOLDS = {"gcn-align": 0.2}
+"""Weights above which pairs become pseudo-seeds, for models whose weights are lower (docs/results.md)."""
+
 
 def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -> dict[str, Any]:
     """The settings of a method; `changes` are by name, `matching` or `rrea.steps`."""
     settings = {**COMMON, **METHODS[method], "model_options": dict(MODELS.get(model, {}))}
-    if settings["division"] in SIZED:
+    settings["threshold"] = THRESHOLDS.get(model, COMMON["threshold"])
+    if settings["division"] in ("divea", "random"):
         settings["division_options"] = dict(SHARES[scale])
     for name, value in changes.items():
         part, _, option = name.partition(".")
@@ -63,8 +67,8 @@ def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -
             settings[part] = value
         elif part == model:
             settings["model_options"][option] = value
-        elif part == "division_options" and part in settings:
-            settings[part][option] = value
+        elif part == "division_options" and settings["division"] in SIZED:
+            settings.setdefault(part, {})[option] = value
     if method.endswith("(sup)"):
         settings["iterations"] = 1
     return settings
