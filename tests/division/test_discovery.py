@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from divea.division.discovery import LOCALITY, bfs, discover, likelihood, propagate, similarity_weights
+from divea.division.discovery import discover, likelihood, similarity_weights
 from divea.division.groups import group_source
+from divea.division.locality import HUB_DAMPING, LOCALITY, STEPS, Hops, Propagated
 from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.synth import SynthConfig, synthesise
@@ -30,16 +31,17 @@ def graphs_with_anchors(draw):
 
 def all_scores(scorer, matrix, anchors, parts, count=3):
     table = np.full((matrix.shape[0], count), -np.inf, dtype=np.float32)
-    for block, rows, scores in scorer(matrix, anchors, parts, count):
+    locality = scorer(matrix, anchors, parts, count)
+    for block, rows in locality.regions():
         at = np.arange(matrix.shape[0]) if rows is None else rows
-        table[at[:, None], np.array(block)] = scores.numpy()
+        table[at[:, None], np.array(block)] = locality.scores(block, rows).numpy()
     return table
 
 
 @given(graphs_with_anchors())
 def test_bfs_is_the_distance(problem):
     matrix, anchors, parts = problem
-    found = all_scores(bfs, matrix, anchors, parts)
+    found = all_scores(Hops, matrix, anchors, parts)
     hops = shortest_path(matrix, unweighted=True, directed=False)
     for part in range(3):
         own = anchors[parts == part]
@@ -50,13 +52,36 @@ def test_bfs_is_the_distance(problem):
 @given(graphs_with_anchors())
 def test_propagated_shares_add_up_to_one(problem):
     matrix, anchors, parts = problem
-    found = all_scores(propagate, matrix, anchors, parts)
+    found = all_scores(Propagated, matrix, anchors, parts)
     assert ((found > 0) | (found == -np.inf)).all()
     total = np.where(found > 0, found, 0).sum(axis=1)
     reached = (found > 0).any(axis=1)
     np.testing.assert_allclose(total[reached], 1, rtol=1e-5)
     for anchor, part in zip(anchors, parts, strict=True):
         assert found[anchor, part] == pytest.approx(1)
+
+
+@given(graphs_with_anchors(), st.data())
+def test_propagation_is_that_of_anchors_held_in_every_hop(problem, data):
+    """Against the definition: every entity takes the mean of its neighbours, then anchors are put back."""
+    matrix, anchors, parts = problem
+    some = data.draw(st.sampled_from([1, 2, 3]))
+    parts = np.where(parts < some, parts, -1)  # anchors of no part count in the total alone
+    weights = np.where(matrix.toarray() > 0, 1 + np.log(np.maximum(matrix.toarray(), 1)), 0)
+    weights *= np.maximum(weights.sum(axis=1), 1e-9) ** -HUB_DAMPING
+    mean = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
+    held = np.zeros((len(anchors), some + 1))
+    held[np.arange(len(anchors)), parts] = 1
+    state = np.zeros((matrix.shape[0], some + 1))
+    state[anchors] = held
+    for _ in range(STEPS):
+        state = mean @ state
+        state[anchors] = held
+    total = state.sum(axis=1, keepdims=True)
+    expected = np.where(state[:, :some] > 0, state[:, :some] / np.where(total > 0, total, 1), -np.inf)
+    locality = Propagated(matrix, anchors, parts, some)
+    found = locality.scores(range(some), None).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("locality", LOCALITY)
@@ -147,7 +172,7 @@ def test_regions_give_the_candidates_of_the_whole_graph(monkeypatch):
         )
 
     regional = candidates()
-    monkeypatch.setattr("divea.division.discovery.region", lambda matters: None)
+    monkeypatch.setattr("divea.division.locality.region", lambda matters: None)
     whole = candidates()
     same = np.mean([len(np.intersect1d(a, b)) / 150 for a, b in zip(regional, whole, strict=True)])
     assert same > 0.97

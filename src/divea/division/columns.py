@@ -23,7 +23,7 @@ from divea.graphs.labels import Ids
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
 MEMORY_BUDGET = 3 << 30
-"""Bytes that the dense arrays of one block of columns may take together."""
+"""Bytes that the dense arrays of one block of columns may take together; two blocks are done at a time."""
 
 FINE, COARSE = 8, 32
 """Columns of a block, on a region and on the whole graph: narrow blocks have small regions, wide ones the
@@ -76,9 +76,9 @@ def marks(rows: int, lists: Sequence[Ids], dtype: torch.dtype, device: str = "cp
 
 
 def block_of_parts(blocks: Sequence[range]) -> Ids:
-    """The block that each part belongs to; one entry more, -1, for entities of no part."""
-    lengths = [len(block) for block in blocks]
-    return np.append(np.repeat(np.arange(len(blocks)), lengths), -1).astype(np.int32)
+    """The block that each part belongs to; after the last part, the number after the last block."""
+    lengths = [*(len(block) for block in blocks), 1]
+    return np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
 
 
 def region(matters: np.ndarray) -> Ids | None:
@@ -89,7 +89,20 @@ def region(matters: np.ndarray) -> Ids | None:
 
 def cut_out(matrix: csr_array, rows: Ids | None) -> csr_array:
     """The part of a square matrix between these rows."""
-    return matrix if rows is None else matrix[rows][:, rows]
+    if rows is None:
+        return matrix
+    place = np.full(matrix.shape[0], -1, dtype=np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    part = matrix[rows]
+    columns = place.take(part.indices)
+    return entries(part, columns >= 0, columns, len(rows))
+
+
+def entries(matrix: csr_array, kept: np.ndarray, columns: Ids, width: int) -> csr_array:
+    """Those entries of a matrix that are marked, each in another column."""
+    ends = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(kept, dtype=np.int32)])
+    arrays = matrix.data.compress(kept), columns.compress(kept), ends.take(matrix.indptr)
+    return csr_array(arrays, shape=(matrix.shape[0], width))
 
 
 def positions(rows: Ids | None, ids: Ids) -> Ids:

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from divea.division.columns import NEVER, best, positions
-from divea.division.drop_costs import drop_costs
+from divea.division.drop_costs import DropCosts
 from divea.division.evidence import EvidenceSettings
 from divea.division.rounds import Elimination, best_few_anchors, marked
+from divea.division.threads import side_by_side
 from divea.graphs.labels import Ids
 
 POOL = 4
@@ -41,25 +42,36 @@ def pick_contexts(
     Equal costs are decided by the lower `draw`.
     """
     size = adjacency.shape[0]
-    shared = marked(anchors[0], size) if len(anchors) == 1 else None
     never = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
-    for part, rows, costs, whole in drop_costs(adjacency, wanted, anchors, settings):
-        own = anchors[part % len(anchors)]
+    shared = marked(anchors[0], size) if len(anchors) == 1 else None
+    drop_costs = DropCosts.of(adjacency, wanted, anchors, settings)
+
+    def pick(block: range) -> list[Ids]:
+        rows, costs, flows = drop_costs.of_block(block)
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
-        costs[(costs <= 0) | never[ids]] = NEVER
-        costs[positions(rows, wanted[part])] = NEVER
-        limit = counts[part] if anchor_limits is None else anchor_limits[part]
-        if settings.method != "rounds":
-            is_anchor = (marked(own, size) if shared is None else shared)[ids]
-            yield ids[best_few_anchors(costs, counts[part], is_anchor, limit, draw[ids])]
-        else:
-            pool = ids[best(costs, POOL * counts[part], draw[ids])]
-            # An anchor that is barred from being picked is there already.
-            stay = np.union1d(wanted[part], own[never[own]])
-            kept = np.union1d(stay, pool).astype(np.int32)
-            inside = whole.at(positions(rows, kept))
-            small = Elimination.cut(adjacency, kept, wanted[part], own, stay, inside, draw, settings)
-            yield small.eliminate(counts[part], limit)
+        costs[:, never[ids]] = NEVER
+        costs[costs <= 0] = NEVER
+        ties = draw[ids]
+        picked = []
+        for part, own, whole in zip(block, costs, flows, strict=True):
+            count, starts = counts[part], anchors[part % len(anchors)]
+            own[positions(rows, wanted[part])] = NEVER
+            limit = count if anchor_limits is None else anchor_limits[part]
+            if settings.method != "rounds":
+                is_anchor = (marked(starts, size) if shared is None else shared)[ids]
+                picked.append(ids[best_few_anchors(own, count, is_anchor, limit, ties)])
+            else:
+                pool = ids[best(own, POOL * count, ties)]
+                # An anchor that is barred from being picked is there already.
+                stay = np.union1d(wanted[part], starts[never[starts]])
+                kept = np.union1d(stay, pool).astype(np.int32)
+                inside = whole.at(positions(rows, kept))
+                small = Elimination.cut(adjacency, kept, wanted[part], starts, stay, inside, draw, settings)
+                picked.append(small.eliminate(count, limit))
+        return picked
+
+    for picked in side_by_side(pick, drop_costs.blocks()):
+        yield from picked
 
 
 def connect(

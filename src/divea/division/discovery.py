@@ -1,9 +1,7 @@
 """Counterpart discovery: which target entities may be the matches of each part's unmatched ones.
 
-Locality: whoever is near the target anchors of a part is a likely counterpart of its members.
-`bfs` is the paper's measure of nearness (Eq. 2), `propagate` ours; both give a score for every
-target entity and part, a block of parts at a time. What a model learned in an earlier iteration
-is added on top (Eqs. 3-5).
+Whoever is near the target anchors of a part is a likely counterpart of its members (`locality`). What
+a model learned in an earlier iteration is added on top (Eqs. 3-5).
 """
 
 from __future__ import annotations
@@ -14,109 +12,12 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import (
-    COARSE,
-    NEVER,
-    best,
-    block_of_parts,
-    by_part,
-    column_blocks,
-    cut_out,
-    indicator,
-    region,
-    sparse_tensor,
-    tie_draw,
-)
+from divea.division.columns import NEVER, best, by_part, tie_draw
+from divea.division.locality import LOCALITY
+from divea.division.threads import side_by_side
 from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.labels import Ids
-
-STEPS = 6
-"""Hops that membership travels in `propagate`; more gain little (benchmarks/propagation.py)."""
-
-HUB_DAMPING = 0.5
-"""An entity's membership counts by its degree to the power of minus this."""
-
-LEAST = 0.1
-"""An entity to which a block of parts matters less than this is out of the block's reach."""
-
-Scores = Iterator[tuple[range, Ids | None, torch.Tensor]]
-"""Block by block: the parts, the entities (None for all), and the scores: entities x parts."""
-
-
-def propagate(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
-    """A part's share of the membership that reaches an entity from the anchors, 0 to 1.
-
-    Every anchor holds its part; every other entity takes the weighted mean of its neighbours'
-    membership, hubs damped by the root of their degree because they stand near everything. The
-    share, and not the amount, is the score: an entity far from all anchors still goes to the part
-    that it is nearest to.
-    """
-    matrix = _mean_of_neighbours(adjacency)
-    size = adjacency.shape[0]
-    whole = sparse_tensor(matrix, torch.float32, device)
-    # Spreading is linear, so what arrives from all the parts together takes one column.
-    total = _spread(whole, anchors, np.zeros(len(anchors), dtype=np.int32), range(1))
-    blocks = list(column_blocks(size, count, torch.float32))
-    coarse = block_of_parts(blocks)[parts]
-    for group in column_blocks(size, len(blocks), torch.float32, COARSE):
-        # Shares of whole blocks; with one block it is 1 wherever anything arrives.
-        block_shares = _spread(whole, anchors, coarse, group).div_(total)
-        for column, number in enumerate(group):
-            rows = region((block_shares[:, column] >= LEAST).cpu().numpy())
-            if rows is None:
-                arrived = _spread(whole, anchors, parts, blocks[number])
-            else:
-                place = np.full(size, -1, dtype=np.int32)
-                place[rows] = np.arange(len(rows), dtype=np.int32)
-                inside = place[anchors] >= 0
-                small = sparse_tensor(cut_out(matrix, rows), torch.float32, device)
-                arrived = _spread(small, place[anchors[inside]], parts[inside], blocks[number])
-            here = slice(None) if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
-            share = arrived.div_(total[here])
-            yield blocks[number], rows, share.masked_fill_(~(share > 0), NEVER)
-
-
-def _spread(matrix: torch.Tensor, anchors: Ids, column_of: Ids, block: range) -> torch.Tensor:
-    device = str(matrix.device)
-    state = indicator(matrix.shape[0], anchors, column_of, block, matrix.dtype, device)
-    fixed = torch.from_numpy(anchors.astype(np.int64)).to(device)
-    held = state[fixed]
-    for _ in range(STEPS):
-        state = matrix @ state
-        state[fixed] = held
-    return state
-
-
-def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
-    # Ten triples between two entities are more than one, but not ten times more.
-    logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
-    weights = (1 + logarithm).astype(np.float32)[adjacency.data - 1]
-    mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    ones = np.ones(adjacency.shape[0])
-    weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32)[adjacency.indices]
-    received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
-    weights /= np.repeat(received, np.diff(adjacency.indptr))
-    return mean
-
-
-def bfs(adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu") -> Scores:
-    """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
-    matrix = sparse_tensor(adjacency, torch.float32, device)
-    for block in column_blocks(adjacency.shape[0], count, torch.float32):
-        reached = indicator(adjacency.shape[0], anchors, parts, block, torch.float32, device)
-        distance = torch.full_like(reached, NEVER).masked_fill_(reached > 0, 0.0)
-        hop = 0
-        while bool(reached.any()):
-            hop += 1
-            fresh = ((matrix @ reached) > 0) & (distance == NEVER)
-            distance.masked_fill_(fresh, -float(hop))
-            reached = fresh.to(torch.float32)
-        yield block, None, distance
-
-
-LOCALITY = {"propagate": propagate, "bfs": bfs}
-
 
 def likelihood(adjacency: csr_array, seeds: Ids) -> np.ndarray:
     """How likely entities are to have a counterpart at all, by their degree; 1 is as likely as any.
@@ -165,10 +66,13 @@ def discover(
     draw = tie_draw(size, seed, "target")
     free = np.ones(size, dtype=bool)
     free[taken] = False
-    blocks = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    near = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
     # The paper's measure knows no such thing.
     likely = likelihood(adjacency, taken) if locality == "propagate" else np.ones(size, dtype=np.float32)
-    for block, rows, scores in blocks:
+
+    def choose(piece: tuple[range, Ids | None]) -> list[Ids]:
+        block, rows = piece
+        scores = near.scores(block, rows)
         odds = torch.from_numpy(likely if rows is None else likely[rows]).to(device)
         scores *= odds[:, None]
         if similarity is not None:
@@ -178,10 +82,15 @@ def discover(
             scores = scores.masked_fill_((scores == NEVER) & (weight > 0), 0.0).add_(weight)
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
         barred, ties = ~free[ids], draw[ids]
+        chosen = []
         for part, own in zip(block, by_part(scores), strict=True):
             own[barred] = NEVER
-            near = ids[best(own, int(counts[part]), ties)]
-            yield _filled(near, int(counts[part]), free, draw)
+            picked = ids[best(own, int(counts[part]), ties)]
+            chosen.append(_filled(picked, int(counts[part]), free, draw))
+        return chosen
+
+    for chosen in side_by_side(choose, near.regions()):
+        yield from chosen
 
 
 def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:

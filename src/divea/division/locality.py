@@ -1,0 +1,151 @@
+"""Locality: how near every target entity is to the target anchors of each part.
+
+`Hops` is the paper's measure (Eq. 2, called `bfs`), `Propagated` is ours (`propagate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from divea.division.columns import (
+    COARSE,
+    NEVER,
+    block_of_parts,
+    column_blocks,
+    cut_out,
+    entries,
+    indicator,
+    region,
+    sparse_tensor,
+)
+from divea.graphs.labels import Ids
+
+STEPS = 6
+"""Hops that membership travels in `propagate`; more gain little (benchmarks/propagation.py)."""
+
+HUB_DAMPING = 0.5
+"""An entity's membership counts by its degree to the power of minus this."""
+
+LEAST = 0.1
+"""An entity to which a block of parts matters less than this is out of the block's reach."""
+
+
+class Locality(Protocol):
+    """How near entities are to the anchors of each part, a block of parts at a time."""
+
+    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None: ...
+
+    def regions(self) -> Iterator[tuple[range, Ids | None]]:
+        """The blocks of parts, each with the entities that any of them may reach (None for all)."""
+        ...
+
+    def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
+        """Entities x parts; `NEVER` where nothing is reached."""
+        ...
+
+
+class Propagated:
+    """A part's share of the membership that reaches an entity from the anchors, 0 to 1.
+
+    Every anchor holds its part; every other entity takes the weighted mean of its neighbours'
+    membership, hubs damped by the root of their degree because they stand near everything. The
+    share, and not the amount, is the score: an entity far from all anchors still goes to the part
+    that it is nearest to.
+
+    Anchors only ever hold their part, so what they pass on is the same in every hop (`direct`, entity x
+    part), and a product has to look at what the other entities pass to each other alone (`among`).
+    """
+
+    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+        self.count, self.device = count, device
+        self.direct, self.among = _one_hop(_mean_of_neighbours(adjacency), anchors, parts, count)
+        self._whole = sparse_tensor(self.among, torch.float32, device)
+        # Spreading is linear, so what arrives from all the parts together takes one column.
+        self._total = self._spread(self._whole, self.direct.sum(axis=1)[:, None])
+
+    def regions(self) -> Iterator[tuple[range, Ids | None]]:
+        """Where a block's share is not negligible, by a pass with one column for each block."""
+        size = self.among.shape[0]
+        blocks = list(column_blocks(size, self.count, torch.float32))
+        columns = block_of_parts(blocks)[self.direct.indices]
+        coarse = csr_array((self.direct.data, columns, self.direct.indptr), shape=(size, len(blocks) + 1))
+        for group in column_blocks(size, len(blocks), torch.float32, COARSE):
+            # With a single block the share is 1 wherever anything arrives.
+            shares = self._spread(self._whole, coarse[:, group.start : group.stop].toarray()).div_(self._total)
+            within = (shares >= LEAST).T.contiguous().cpu().numpy()
+            for number, matters in zip(group, within, strict=True):
+                yield blocks[number], region(matters)
+
+    def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
+        direct, matrix, total = self.direct, self._whole, self._total
+        if rows is not None:
+            direct, total = direct[rows], total[torch.from_numpy(rows.astype(np.int64)).to(self.device)]
+            matrix = sparse_tensor(cut_out(self.among, rows), torch.float32, self.device)
+        share = self._spread(matrix, direct[:, block.start : block.stop].toarray()).div_(total)
+        return share.masked_fill_(~(share > 0), NEVER)
+
+    def _spread(self, among: torch.Tensor, direct: np.ndarray) -> torch.Tensor:
+        """All hops, from what arrives in the first."""
+        first = torch.from_numpy(direct).to(self.device)
+        state = first
+        for _ in range(STEPS - 1):
+            state = torch.addmm(first, among, state)
+        return state
+
+
+def _one_hop(matrix: csr_array, anchors: Ids, parts: Ids, count: int) -> tuple[csr_array, csr_array]:
+    """`direct` and `among`; the column after the last part is for what comes from anchors of none."""
+    size = matrix.shape[0]
+    held = np.full(size, -1, dtype=np.int32)
+    held[anchors] = np.where(parts < 0, count, parts)
+    known = np.flatnonzero(held >= 0)
+    own = csr_array((np.ones(len(known), np.float32), (known, held[known])), shape=(size, count + 1))
+    listens = np.repeat(held < 0, np.diff(matrix.indptr))
+    said = held.take(matrix.indices)
+    direct = entries(matrix, listens & (said >= 0), said, count + 1)
+    return direct + own, entries(matrix, listens & (said < 0), matrix.indices, size)
+
+
+def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
+    # Ten triples between two entities are more than one, but not ten times more.
+    logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
+    weights = (1 + logarithm).astype(np.float32).take(adjacency.data - 1)
+    mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    ones = np.ones(adjacency.shape[0])
+    weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32).take(adjacency.indices)
+    received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+    weights /= np.repeat(received, np.diff(adjacency.indptr))
+    return mean
+
+
+class Hops:
+    """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
+
+    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+        self.anchors, self.parts, self.count, self.device = anchors, parts, count, device
+        self.matrix = sparse_tensor(adjacency, torch.float32, device)
+
+    def regions(self) -> Iterator[tuple[range, Ids | None]]:
+        """The whole graph for every block."""
+        for block in column_blocks(self.matrix.shape[0], self.count, torch.float32):
+            yield block, None
+
+    def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
+        size = self.matrix.shape[0]
+        reached = indicator(size, self.anchors, self.parts, block, torch.float32, self.device)
+        distance = torch.full_like(reached, NEVER).masked_fill_(reached > 0, 0.0)
+        hop = 0
+        while bool(reached.any()):
+            hop += 1
+            fresh = ((self.matrix @ reached) > 0) & (distance == NEVER)
+            distance.masked_fill_(fresh, -float(hop))
+            reached = fresh.to(torch.float32)
+        return distance
+
+
+LOCALITY: dict[str, type[Locality]] = {"propagate": Propagated, "bfs": Hops}
