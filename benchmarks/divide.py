@@ -79,8 +79,6 @@ def measure(pair: Path, entities: int, partitioner: str, threads: int) -> dict[s
     parts = max(2, entities // 10_000)
     task = load_task(pair / "task")
     began = time.perf_counter()
-    _ = task.source.adjacency, task.target.adjacency
-    adjacency = time.perf_counter() - began
     division = DivEA(parts, SIZE, partitioner=partitioner).divide(task)
     writing = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +89,7 @@ def measure(pair: Path, entities: int, partitioner: str, threads: int) -> dict[s
     return {
         "entities": entities,
         "parts": parts,
-        "steps": {"adjacency": adjacency, **division.seconds, "write": ended - writing},
+        "steps": {**division.seconds, "write": ended - writing},
         "total": ended - began,
         "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "smallest": min(sizes),

@@ -19,6 +19,7 @@ from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.labels import Ids
 
+
 def likelihood(adjacency: csr_array, seeds: Ids) -> np.ndarray:
     """How likely entities are to have a counterpart at all, by their degree; 1 is as likely as any.
 

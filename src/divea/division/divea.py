@@ -16,6 +16,7 @@ from divea.division.evidence import EvidenceSettings
 from divea.division.groups import group_source, members_of, target_anchors
 from divea.division.shares import choose_shares
 from divea.division.subtask import Division, Feedback, Shares, Subtask
+from divea.division.threads import side_by_side
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
@@ -53,6 +54,9 @@ class DivEA:
         Where the task has more seeds than before, the source contexts are as well, in the same groups.
         """
         watch = _Watch()
+        with watch.step("adjacency"):
+            for _ in side_by_side(lambda graph: graph.adjacency, (task.source, task.target)):
+                pass  # each keeps its own
         if feedback is None:
             groups, shares, notes = self._plan(task, watch)
         else:

@@ -14,7 +14,6 @@ from divea.division.evidence import EvidenceModel, EvidenceSettings, Flow, exact
 from divea.graphs.labels import Ids
 
 
-
 @dataclass(frozen=True)
 class DropCosts:
     """The cost of dropping each entity, for every part; see `pick_contexts` for the fields."""

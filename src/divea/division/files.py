@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,8 +19,9 @@ import pyarrow as pa
 
 from divea.atomic import new_folder
 from divea.division.subtask import Division, Shares, Subtask
+from divea.division.threads import side_by_side
 from divea.errors import InputError
-from divea.formats.delimited import write_columns
+from divea.formats.delimited import write_columns, write_numbers
 from divea.formats.jape import Jape
 from divea.formats.layouts import Layout
 from divea.formats.openea import OpenEA
@@ -51,9 +51,8 @@ def write_division(
         if table is not None:
             _write_table(aside / "subtasks.tsv", table)
         if names:
-            # Reading and writing release Python's lock, so two subtasks go out at a time.
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(lambda subtask: _write_subtask(subtask, task, aside, names), division.subtasks))
+            for _ in side_by_side(lambda one: _write_subtask(one, task, aside, names), division.subtasks):
+                pass
 
 
 def _write_subtask(subtask: Subtask, task: AlignmentTask, folder: Path, layouts: list[str]) -> None:
@@ -84,8 +83,10 @@ def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: boo
         ("unmatched", unmatched, local.source, 0),
         ("candidates", candidates, local.target, local.source.num_entities),
     ):
-        column = pa.array(ids + first) if by_id else graph.entities.take(pa.array(ids))
-        write_columns(place / name, pa.table({name: column}), header=False)
+        if by_id:
+            write_numbers(place / name, (ids + first)[:, None])
+        else:
+            write_columns(place / name, pa.table({name: graph.entities.take(pa.array(ids))}), header=False)
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

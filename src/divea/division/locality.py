@@ -76,8 +76,8 @@ class Propagated:
         coarse = csr_array((self.direct.data, columns, self.direct.indptr), shape=(size, len(blocks) + 1))
         for group in column_blocks(size, len(blocks), torch.float32, COARSE):
             # With a single block the share is 1 wherever anything arrives.
-            shares = self._spread(self._whole, coarse[:, group.start : group.stop].toarray()).div_(self._total)
-            within = (shares >= LEAST).T.contiguous().cpu().numpy()
+            arrived = self._spread(self._whole, coarse[:, group.start : group.stop].toarray())
+            within = (arrived.div_(self._total) >= LEAST).T.contiguous().cpu().numpy()
             for number, matters in zip(group, within, strict=True):
                 yield blocks[number], region(matters)
 

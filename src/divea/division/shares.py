@@ -19,6 +19,7 @@ from divea.division.discovery import discover
 from divea.division.evidence import EvidenceSettings
 from divea.division.groups import members_of, target_anchors
 from divea.division.subtask import Shares
+from divea.division.threads import side_by_side
 from divea.division.yardstick import Yardstick
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import Ids
@@ -105,8 +106,8 @@ class _Trial:
     held_part: Ids
     members: list[Ids]
     contexts: list[Ids]
-    ranked: list[Ids]
     source_yardstick: Yardstick
+    ranked: list[Ids]
     target_yardstick: Yardstick
 
     @classmethod
@@ -129,38 +130,33 @@ class _Trial:
         wanted = [
             np.union1d(own, held.source[groups[held.source] == part]) for part, own in enumerate(members)
         ]
-        contexts = pick_contexts(
-            task.source.adjacency,
-            wanted,
-            [train.source],
-            [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
-            tie_draw(task.source.num_entities, seed, "source"),
-            evidence,
-        )
-        ranked = discover(
-            task.target.adjacency,
-            train,
-            groups,
-            np.array([size - len(own) for own in members]),
-            taken=train.target,
-            locality=locality,
-            seed=seed,
-            device=evidence.device,
-        )
-        return cls(
-            task,
-            size,
-            evidence,
-            seed,
-            train,
-            held,
-            groups[held.source],
-            wanted,
-            list(contexts),
-            list(ranked),
-            Yardstick.of(task.source.adjacency, train.source, evidence),
-            Yardstick.of(task.target.adjacency, train.target, evidence),
-        )
+
+        def source_side() -> tuple[list[Ids], Yardstick]:
+            contexts = pick_contexts(
+                task.source.adjacency,
+                wanted,
+                [train.source],
+                [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
+                tie_draw(task.source.num_entities, seed, "source"),
+                evidence,
+            )
+            return list(contexts), Yardstick.of(task.source.adjacency, train.source, evidence)
+
+        def target_side() -> tuple[list[Ids], Yardstick]:
+            ranked = discover(
+                task.target.adjacency,
+                train,
+                groups,
+                np.array([size - len(own) for own in members]),
+                taken=train.target,
+                locality=locality,
+                seed=seed,
+                device=evidence.device,
+            )
+            return list(ranked), Yardstick.of(task.target.adjacency, train.target, evidence)
+
+        source, target = side_by_side(lambda side: side(), (source_side, target_side))
+        return cls(task, size, evidence, seed, train, held, groups[held.source], wanted, *source, *target)
 
     def worth(self, shares: Shares) -> float:
         """Sum over the held-out links of: the mean evidence at both ends if covered, else 0."""
@@ -183,13 +179,15 @@ class _Trial:
             self.evidence,
             barred=self.train.target,
         )
-        total = 0.0
-        for part, (candidates, connecting) in enumerate(sides):
+
+        def of_part(part: int) -> float:
+            candidates, connecting = sides[part]
             mine = self.held_part == part
             covered = np.isin(self.held.target[mine], candidates)
             source = np.concatenate([self.members[part], contexts[part]])
             target = np.concatenate([candidates, connecting, anchors[part]])
             left = self.source_yardstick.evidence(source, self.held.source[mine][covered])
             right = self.target_yardstick.evidence(target, self.held.target[mine][covered], anchors[part])
-            total += float((left + right).sum()) / 2
-        return total
+            return float((left + right).sum()) / 2
+
+        return sum(side_by_side(of_part, range(len(sides))))

@@ -26,6 +26,9 @@ from divea.graphs.labels import LABEL
 _BLOCK = 2 << 20
 """Bytes parsed at a time, and so the longest row of a table."""
 
+_NUMBERS = 1 << 16
+"""Rows of numbers that are formatted at a time."""
+
 
 def delimiter_of(path: Path) -> str:
     """A comma for names that end in .csv (before any compression suffix), otherwise a tab."""
@@ -90,6 +93,12 @@ def _has_nul(column: pa.Array) -> bool:
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     text = values.buffers()[2]
     return text is not None and text.size > 0 and np.frombuffer(text, dtype=np.uint8).min() == 0
+
+
+def _has_control(values: pa.Array) -> bool:
+    """Whether a byte below 14 is in the memory of these strings: in UTF-8 those stand for themselves."""
+    text = values.buffers()[2]
+    return text is not None and text.size > 0 and np.frombuffer(text, dtype=np.uint8).min() < 14
 
 
 def _ahead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -171,7 +180,7 @@ def write_columns(path: Path, table: pa.Table, *, header: bool) -> None:
         ("[\t\n\r\0]", "a tab, a line break or a NUL") if delimiter == "\t" else ("\0", "a NUL")
     )
     for column in table.columns:
-        if pa.types.is_large_string(column.type):
+        if pa.types.is_large_string(column.type) and any(map(_has_control, column.chunks)):
             bad = pc.match_substring_regex(column, impossible)
             if pc.any(bad).as_py():
                 shown = column.filter(bad)[0].as_py()[:80]
@@ -200,6 +209,31 @@ def write_lines(sink: pa.NativeFile, columns: Sequence[pa.Array | pa.Scalar], se
     _, offsets, data = rows.buffers()
     first, last = np.frombuffer(offsets, dtype=np.int64)[[rows.offset, rows.offset + len(rows)]]
     sink.write(data.slice(int(first), int(last - first)))
+
+
+def write_numbers(path: Path, rows: np.ndarray) -> None:
+    """Rows of numbers, none below 0, as TSV: digit by digit for all of them, which Arrow does one by one."""
+    with open_output(path) as sink:
+        for first in range(0, len(rows), _NUMBERS):
+            sink.write(_digits(rows[first : first + _NUMBERS]).tobytes())
+
+
+def _digits(rows: np.ndarray) -> np.ndarray:
+    """The bytes of lines of numbers."""
+    width = len(str(rows.max()))
+    text = np.empty((*rows.shape, width + 1), dtype=np.uint8)
+    text[..., width] = ord("\t")
+    text[:, -1, width] = ord("\n")
+    for place in reversed(range(width)):
+        left = rows // 10
+        digit = (rows - 10 * left).astype(np.uint8)
+        digit += ord("0")
+        if place < width - 1:
+            digit *= rows > 0  # a leading zero becomes a NUL, and those are left out below
+        text[..., place] = digit
+        rows = left
+    text = text.ravel()
+    return text[text != 0]
 
 
 def open_output(path: Path) -> pa.NativeFile:

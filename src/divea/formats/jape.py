@@ -12,11 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from divea.formats.delimited import read_columns, write_columns
+from divea.formats.delimited import read_columns, write_columns, write_numbers
 from divea.formats.id_labels import IdLabels
 from divea.formats.layouts import SIDES, lost
 from divea.graphs import AlignmentTask, GraphBuilder, KnowledgeGraph
@@ -62,9 +61,9 @@ class Jape:
         ):
             _write_ids(folder / f"ent_ids_{side}", graph.entities, int(at))
             _write_ids(folder / f"rel_ids_{side}", graph.relations, int(relation_at))
-            shifted = graph.triples.astype(np.int64) + np.array([at, relation_at, at])
-            _write_numbers(folder / f"triples_{side}", shifted)
-        _write_numbers(folder / "sup_ent_ids", task.seeds.pairs.astype(np.int64) + first)
+            shifted = graph.triples + np.array([at, relation_at, at], dtype=np.int32)
+            write_numbers(folder / f"triples_{side}", shifted)
+        write_numbers(folder / "sup_ent_ids", task.seeds.pairs + first.astype(np.int32))
         return lost(task, attributes=True, isolated=False)
 
 
@@ -89,8 +88,3 @@ def _read_side(folder: Path, side: int) -> KnowledgeGraph:
 def _write_ids(path: Path, labels: pa.Array, first: int) -> None:
     ids = pa.array(np.arange(first, first + len(labels)))
     write_columns(path, pa.table({"id": ids, "label": labels}), header=False)
-
-
-def _write_numbers(path: Path, rows: npt.NDArray[np.int64]) -> None:
-    columns = {str(i): pa.array(np.ascontiguousarray(column)) for i, column in enumerate(rows.T)}
-    write_columns(path, pa.table(columns), header=False)

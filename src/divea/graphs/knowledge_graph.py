@@ -137,15 +137,20 @@ class KnowledgeGraph:
             return KnowledgeGraph(self.entities[:0], self.relations, self.triples[:0])
         # Triples are sorted by head, so only those of the kept heads are read: a small subgraph
         # of a large graph costs no pass over the large one.
-        first, end = self._triples_of_head[kept], self._triples_of_head[kept + 1]
+        first, end = self._triples_of_head.take(kept), self._triples_of_head.take(kept + 1)
         counts = end - first
         rows = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        triples = np.asarray(self.triples)[rows]
+        triples = np.asarray(self.triples).take(rows, axis=0)
+        # Where an entity stands among the kept. The table is never cleared, which would be such a pass:
+        # for others it holds anything, and the look back tells.
+        place = np.empty(self.num_entities, dtype=np.uint32)
+        place[kept] = np.arange(len(kept), dtype=np.uint32)
+        tails = np.minimum(place.take(triples[:, 2]), len(kept) - 1).astype(np.int32)
+        inside = kept.take(tails) == triples[:, 2]
         triples[:, 0] = np.repeat(np.arange(len(kept), dtype=np.int32), counts)
-        tails = np.minimum(np.searchsorted(kept, triples[:, 2]), len(kept) - 1).astype(np.int32)
-        inside = kept[tails] == triples[:, 2]
         triples[:, 2] = tails
-        return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, triples[inside])
+        inner = triples.compress(inside, axis=0)
+        return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, inner)
 
     @cached_property
     def names(self) -> pa.Array:
