@@ -31,7 +31,7 @@ def graphs_with_anchors(draw):
 
 def all_scores(scorer, matrix, anchors, parts, count=3):
     table = np.full((matrix.shape[0], count), -np.inf, dtype=np.float32)
-    locality = scorer(matrix, anchors, parts, count)
+    locality = scorer(scorer.passing(matrix), anchors, parts, count)
     for block, rows in locality.regions():
         at = np.arange(matrix.shape[0]) if rows is None else rows
         table[at[:, None], np.array(block)] = locality.scores(block, rows).numpy()
@@ -79,7 +79,7 @@ def test_propagation_is_that_of_anchors_held_in_every_hop(problem, data):
         state[anchors] = held
     total = state.sum(axis=1, keepdims=True)
     expected = np.where(state[:, :some] > 0, state[:, :some] / np.where(total > 0, total, 1), -np.inf)
-    locality = Propagated(matrix, anchors, parts, some)
+    locality = Propagated(Propagated.passing(matrix), anchors, parts, some)
     found = locality.scores(range(some), None).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 

@@ -13,9 +13,8 @@ import torch
 from scipy.sparse import csr_array
 
 from divea.division.columns import NEVER, best, by_part, tie_draw
-from divea.division.locality import LOCALITY
+from divea.division.locality import measure
 from divea.division.threads import side_by_side
-from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.labels import Ids
 
@@ -52,6 +51,7 @@ def discover(
     beta: float = 1.0,
     seed: int = 0,
     device: str = "cpu",
+    passing: csr_array | None = None,
 ) -> Iterator[Ids]:
     """For every part, its `counts[part]` best candidates, best first.
 
@@ -59,15 +59,14 @@ def discover(
     are any), `groups` is the part of every source entity, and `taken` the target entities that
     are no candidate for anybody: those of the seeds. `similarity` holds Eq. 4 for part and
     entity. Entities out of reach come last, in the order of a seeded draw, which also decides
-    between equals.
+    between equals. `passing` is what the locality makes of the adjacency, for who discovers twice.
     """
-    if locality not in LOCALITY:
-        raise InputError(f"unknown locality {locality!r}; choose from {', '.join(LOCALITY)}")
     size = adjacency.shape[0]
     draw = tie_draw(size, seed, "target")
     free = np.ones(size, dtype=bool)
     free[taken] = False
-    near = LOCALITY[locality](adjacency, anchors.target, groups[anchors.source], len(counts), device)
+    passing = measure(locality).passing(adjacency) if passing is None else passing
+    near = measure(locality)(passing, anchors.target, groups[anchors.source], len(counts), device)
     # The paper's measure knows no such thing.
     likely = likelihood(adjacency, taken) if locality == "propagate" else np.ones(size, dtype=np.float32)
 

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from divea.division.columns import tie_draw
 from divea.division.context import connect, pick_contexts
 from divea.division.discovery import discover
 from divea.division.evidence import EvidenceSettings
 from divea.division.groups import group_source, members_of, target_anchors
+from divea.division.locality import measure
 from divea.division.shares import choose_shares
 from divea.division.subtask import Division, Feedback, Shares, Subtask
 from divea.division.threads import side_by_side
@@ -55,10 +57,13 @@ class DivEA:
         """
         watch = _Watch()
         with watch.step("adjacency"):
-            for _ in side_by_side(lambda graph: graph.adjacency, (task.source, task.target)):
-                pass  # each keeps its own
+            found = (
+                lambda: task.source.adjacency,
+                lambda: measure(self.locality).passing(task.target.adjacency),
+            )
+            _, passing = side_by_side(lambda find: find(), found)
         if feedback is None:
-            groups, shares, notes = self._plan(task, watch)
+            groups, shares, notes = self._plan(task, passing, watch)
         else:
             groups, notes = feedback.previous.groups, feedback.previous.notes
             shares = feedback.previous.shares or Shares()
@@ -72,10 +77,12 @@ class DivEA:
             unmatched = members_of(groups, task.unmatched_source)
             with watch.step("source contexts"):
                 contexts = self._source_contexts(task, unmatched, shares)
-        subtasks = self._target_sides(task, groups, unmatched, contexts, shares, feedback, watch)
+        subtasks = self._target_sides(task, passing, groups, unmatched, contexts, shares, feedback, watch)
         return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
 
-    def _plan(self, task: AlignmentTask, watch: _Watch) -> tuple[Ids, Shares, tuple[str, ...]]:
+    def _plan(
+        self, task: AlignmentTask, passing: csr_array, watch: _Watch
+    ) -> tuple[Ids, Shares, tuple[str, ...]]:
         """Groups that fit, and the shares of the size limit."""
         unmatched = len(task.unmatched_source)
         most = max(MOST_COPIES, MOST_COPIES * unmatched // self.size)
@@ -101,6 +108,7 @@ class DivEA:
                 evidence=self.evidence,
                 connecting=self.delta2,
                 seed=self.seed,
+                passing=passing,
             )
         return groups, shares, (*notes, note)
 
@@ -122,6 +130,7 @@ class DivEA:
     def _target_sides(
         self,
         task: AlignmentTask,
+        passing: csr_array,
         groups: Ids,
         unmatched: list[Ids],
         contexts: list[Ids],
@@ -157,6 +166,7 @@ class DivEA:
                     beta=self.beta,
                     seed=self.seed,
                     device=self.evidence.device,
+                    passing=passing,
                 )
             )
         with watch.step("target contexts"):
@@ -170,8 +180,10 @@ class DivEA:
                 # A foreign anchor would stand in the subtask without its match.
                 barred=task.seeds.target,
             )
-        return [
-            Subtask.of(
+
+        def subtask(index: int) -> Subtask:
+            candidates, connecting = sides[index]
+            return Subtask.of(
                 index,
                 task,
                 source_entities=sources[index],
@@ -179,8 +191,8 @@ class DivEA:
                 unmatched=unmatched[index],
                 candidates=candidates,
             )
-            for index, (candidates, connecting) in enumerate(sides)
-        ]
+
+        return list(side_by_side(subtask, range(len(sides))))
 
 
 class _Watch:

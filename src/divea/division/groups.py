@@ -66,8 +66,9 @@ def renumbered(groups: Ids, weights: np.ndarray) -> Ids:
 def members_of(groups: Ids, ids: Ids) -> list[Ids]:
     """The given source entities by group, each list sorted."""
     own = groups[ids]
-    order = np.argsort(own, kind="stable")
     count = int(own.max(initial=-1)) + 1
+    # Numbers of two bytes are sorted by radix.
+    order = np.argsort(own.astype(np.int16) if count < 1 << 15 else own, kind="stable")
     bounds = np.searchsorted(own[order], np.arange(count + 1))
     return [ids[order[first:last]] for first, last in pairwise(bounds)]
 

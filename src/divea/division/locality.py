@@ -23,6 +23,7 @@ from divea.division.columns import (
     region,
     sparse_tensor,
 )
+from divea.errors import InputError
 from divea.graphs.labels import Ids
 
 STEPS = 6
@@ -38,7 +39,12 @@ LEAST = 0.1
 class Locality(Protocol):
     """How near entities are to the anchors of each part, a block of parts at a time."""
 
-    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None: ...
+    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None: ...
+
+    @staticmethod
+    def passing(adjacency: csr_array) -> csr_array:
+        """What neighbours pass to each other, whoever the anchors are: to be found once for a graph."""
+        ...
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """The blocks of parts, each with the entities that any of them may reach (None for all)."""
@@ -61,12 +67,25 @@ class Propagated:
     part), and a product has to look at what the other entities pass to each other alone (`among`).
     """
 
-    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
         self.count, self.device = count, device
-        self.direct, self.among = _one_hop(_mean_of_neighbours(adjacency), anchors, parts, count)
+        self.direct, self.among = _one_hop(passing, anchors, parts, count)
         self._whole = sparse_tensor(self.among, torch.float32, device)
         # Spreading is linear, so what arrives from all the parts together takes one column.
         self._total = self._spread(self._whole, self.direct.sum(axis=1)[:, None])
+
+    @staticmethod
+    def passing(adjacency: csr_array) -> csr_array:
+        """The weights of the mean that each entity takes over its neighbours."""
+        # Ten triples between two entities are more than one, but not ten times more.
+        logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
+        weights = (1 + logarithm).astype(np.float32).take(adjacency.data - 1)
+        mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+        ones = np.ones(adjacency.shape[0])
+        weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32).take(adjacency.indices)
+        received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+        weights /= np.repeat(received, np.diff(adjacency.indptr))
+        return mean
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """Where a block's share is not negligible, by a pass with one column for each block."""
@@ -111,24 +130,17 @@ def _one_hop(matrix: csr_array, anchors: Ids, parts: Ids, count: int) -> tuple[c
     return direct + own, entries(matrix, listens & (said < 0), matrix.indices, size)
 
 
-def _mean_of_neighbours(adjacency: csr_array) -> csr_array:
-    # Ten triples between two entities are more than one, but not ten times more.
-    logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
-    weights = (1 + logarithm).astype(np.float32).take(adjacency.data - 1)
-    mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    ones = np.ones(adjacency.shape[0])
-    weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32).take(adjacency.indices)
-    received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
-    weights /= np.repeat(received, np.diff(adjacency.indptr))
-    return mean
-
-
 class Hops:
     """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
 
-    def __init__(self, adjacency: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
         self.anchors, self.parts, self.count, self.device = anchors, parts, count, device
-        self.matrix = sparse_tensor(adjacency, torch.float32, device)
+        self.matrix = sparse_tensor(passing, torch.float32, device)
+
+    @staticmethod
+    def passing(adjacency: csr_array) -> csr_array:
+        """A hop takes any edge."""
+        return adjacency
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """The whole graph for every block."""
@@ -149,3 +161,10 @@ class Hops:
 
 
 LOCALITY: dict[str, type[Locality]] = {"propagate": Propagated, "bfs": Hops}
+
+
+def measure(name: str) -> type[Locality]:
+    """The locality of this name."""
+    if name not in LOCALITY:
+        raise InputError(f"unknown locality {name!r}; choose from {', '.join(LOCALITY)}")
+    return LOCALITY[name]

@@ -9,9 +9,11 @@ docs/division.md compares it with a model's H@1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from divea.division.columns import tie_draw
 from divea.division.context import connect, pick_contexts
@@ -48,9 +50,10 @@ def choose_shares(
     evidence: EvidenceSettings,
     connecting: float = 0.0,
     seed: int = 0,
+    passing: csr_array | None = None,
 ) -> tuple[Shares, str]:
     """The source share that serves held-out seeds best, and a note that says so."""
-    trials = _trials(task, groups, size, locality, evidence, seed)
+    trials = _trials(task, groups, size, locality, evidence, seed, passing)
     held = sum(len(trial.held) for trial in trials)
     if held < FEWEST:
         return Shares(connecting=connecting), f"delta1 {Shares().source:.3f}: too few seeds to choose by"
@@ -75,7 +78,13 @@ def choose_shares(
 
 
 def _trials(
-    task: AlignmentTask, groups: Ids, size: int, locality: str, evidence: EvidenceSettings, seed: int
+    task: AlignmentTask,
+    groups: Ids,
+    size: int,
+    locality: str,
+    evidence: EvidenceSettings,
+    seed: int,
+    passing: csr_array | None,
 ) -> list[_Trial]:
     """Trials on disjoint folds of the seeds, until they hold out enough to tell shares apart."""
     rng = np.random.default_rng([seed, 3])
@@ -89,7 +98,8 @@ def _trials(
     fold[here[task.seeds.source] < 0] = -1
     trials: list[_Trial] = []
     while len(trials) < MOST_FOLDS and sum(len(trial.held) for trial in trials) < ENOUGH:
-        trials.append(_Trial.prepare(task, here, fold == len(trials), size, locality, evidence, seed))
+        out = fold == len(trials)
+        trials.append(_Trial.prepare(task, here, out, size, locality, evidence, seed, passing))
     return trials
 
 
@@ -106,8 +116,8 @@ class _Trial:
     held_part: Ids
     members: list[Ids]
     contexts: list[Ids]
-    source_yardstick: Yardstick
     ranked: list[Ids]
+    source_yardstick: Yardstick
     target_yardstick: Yardstick
 
     @classmethod
@@ -120,6 +130,7 @@ class _Trial:
         locality: str,
         evidence: EvidenceSettings,
         seed: int,
+        passing: csr_array | None,
     ) -> _Trial:
         """Hold out the seeds marked `out`; `groups` numbers the parts to be tried, -1 for all others."""
         held = Links(task.seeds.source[out], task.seeds.target[out])
@@ -131,32 +142,34 @@ class _Trial:
             np.union1d(own, held.source[groups[held.source] == part]) for part, own in enumerate(members)
         ]
 
-        def source_side() -> tuple[list[Ids], Yardstick]:
-            contexts = pick_contexts(
-                task.source.adjacency,
-                wanted,
-                [train.source],
-                [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
-                tie_draw(task.source.num_entities, seed, "source"),
-                evidence,
-            )
-            return list(contexts), Yardstick.of(task.source.adjacency, train.source, evidence)
-
-        def target_side() -> tuple[list[Ids], Yardstick]:
-            ranked = discover(
-                task.target.adjacency,
-                train,
-                groups,
-                np.array([size - len(own) for own in members]),
-                taken=train.target,
-                locality=locality,
-                seed=seed,
-                device=evidence.device,
-            )
-            return list(ranked), Yardstick.of(task.target.adjacency, train.target, evidence)
-
-        source, target = side_by_side(lambda side: side(), (source_side, target_side))
-        return cls(task, size, evidence, seed, train, held, groups[held.source], wanted, *source, *target)
+        contexts = pick_contexts(
+            task.source.adjacency,
+            wanted,
+            [train.source],
+            [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
+            tie_draw(task.source.num_entities, seed, "source"),
+            evidence,
+        )
+        ranked = discover(
+            task.target.adjacency,
+            train,
+            groups,
+            np.array([size - len(own) for own in members]),
+            taken=train.target,
+            locality=locality,
+            seed=seed,
+            device=evidence.device,
+            passing=passing,
+        )
+        ends = (task.source.adjacency, train.source), (task.target.adjacency, train.target)
+        jobs: list[Callable[[], tuple[list[Ids], list[Yardstick]]]] = [
+            lambda: (list(contexts), [Yardstick.of(*end, evidence) for end in ends]),
+            lambda: (list(ranked), []),
+        ]
+        (near, yardsticks), (likely, _) = side_by_side(lambda job: job(), jobs)
+        return cls(
+            task, size, evidence, seed, train, held, groups[held.source], wanted, near, likely, *yardsticks
+        )
 
     def worth(self, shares: Shares) -> float:
         """Sum over the held-out links of: the mean evidence at both ends if covered, else 0."""
