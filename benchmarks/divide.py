@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--entities", type=int, nargs="+", default=[100_000, 300_000, 1_000_000, 2_000_000])
     parser.add_argument("--partitioner", default="metis")
-    parser.add_argument("--threads", type=int, default=2, help="of the products; METIS has one")
+    parser.add_argument("--threads", type=int, default=2, help="METIS has one")
     parser.add_argument("--cpu", action="store_true", help="CPU seconds, for a busy machine; one thread")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -73,9 +73,11 @@ def measure(pair: Path, entities: int, partitioner: str, threads: int) -> dict[s
     import torch
 
     from divea.division import DivEA, write_division
+    from divea.division import threads as pieces
     from divea.graphs import load_task
 
     torch.set_num_threads(threads)
+    pieces.AT_ONCE = min(pieces.AT_ONCE, threads)
     parts = max(2, entities // 10_000)
     task = load_task(pair / "task")
     began = time.perf_counter()

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from divea.division import DivEA
+from divea.division import DivEA, threads
 from divea.division import divea as module
 from divea.graphs import load_task
 
@@ -32,13 +32,15 @@ class Counter(TorchDispatchMode):
         self.products, self.adds, self.bytes, self.seconds = 0, 0, 0, 0.0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        left = args[0] if args else None
+        # mm(matrix, dense) and addmm(added, matrix, dense)
+        at = 1 if "addmm" in str(func) else 0
+        left = args[at] if len(args) > at else None
         if not (isinstance(left, torch.Tensor) and left.layout == torch.sparse_csr and "mm" in str(func)):
             return func(*args, **(kwargs or {}))
         began = time.perf_counter()
         result = func(*args, **(kwargs or {}))
         self.seconds += time.perf_counter() - began
-        entries, columns, width = left.values().numel(), args[1].shape[1], left.dtype.itemsize
+        entries, columns, width = left.values().numel(), args[at + 1].shape[1], left.dtype.itemsize
         self.products += 1
         self.adds += entries * columns
         self.bytes += entries * (4 + width) + entries * columns * width + result.numel() * width
@@ -60,6 +62,7 @@ def main() -> None:
     task = load_task(options.pair / "task")
     _ = task.source.adjacency, task.target.adjacency
     counter = Counter()
+    threads.AT_ONCE = 1  # products of other threads would go uncounted
     keep = module._Watch.step
 
     class Watch(module._Watch):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divea.division import discovery
+from divea.division import discovery, locality
 from divea.division.groups import group_source, members_of
 from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links
@@ -32,9 +32,9 @@ def main() -> None:
         "Debian": read_task(data / "debian" / "packages"),
     }
     for steps, damping in [(s, 0.5) for s in (2, 4, 6, 8, 12)] + [(6, 0.0), (6, 1.0)]:
-        discovery.STEPS, discovery.HUB_DAMPING = steps, damping
+        locality.STEPS, locality.HUB_DAMPING = steps, damping
         show(f"steps {steps}, hub damping {damping}", tasks)
-    discovery.STEPS, discovery.HUB_DAMPING = 6, 0.5
+    locality.STEPS, locality.HUB_DAMPING = 6, 0.5
     discovery.likelihood = lambda adjacency, seeds: np.ones(adjacency.shape[0], dtype=np.float32)
     show("steps 6, hub damping 0.5, every degree as likely", tasks)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
+from divea.division.columns import cut_out
 from divea.division.discovery import discover, likelihood, similarity_weights
 from divea.division.groups import group_source
 from divea.division.locality import HUB_DAMPING, LOCALITY, STEPS, Hops, Propagated
@@ -59,6 +60,16 @@ def test_propagated_shares_add_up_to_one(problem):
     np.testing.assert_allclose(total[reached], 1, rtol=1e-5)
     for anchor, part in zip(anchors, parts, strict=True):
         assert found[anchor, part] == pytest.approx(1)
+
+
+@given(graphs_with_anchors(), st.data())
+def test_cutting_out_keeps_what_lies_between(problem, data):
+    matrix, _, _ = problem
+    ids = st.sets(st.integers(0, matrix.shape[0] - 1), min_size=1)
+    rows = np.array(sorted(data.draw(ids)), dtype=np.int32)
+    part = cut_out(matrix, rows)
+    np.testing.assert_array_equal(part.toarray(), matrix.toarray()[rows][:, rows])
+    assert part.nnz == np.count_nonzero(part.toarray())
 
 
 @given(graphs_with_anchors(), st.data())

@@ -20,6 +20,7 @@ from divea.division import (
     Whole,
     check_division,
     division_strategy,
+    write_division,
 )
 from divea.division.resolver import SIZED
 from divea.errors import InputError
@@ -227,3 +228,16 @@ def test_the_check_finds_an_oversized_subtask(pair):
     with pytest.raises(AssertionError, match="more than 100"):
         check_division(Whole(), pair.task, size=100)
     assert isinstance(Whole().divide(pair.task).subtasks[0], Subtask)
+
+
+def test_threads_change_nothing(monkeypatch, tmp_path):
+    """Blocks of parts and subtasks are worked on side by side: the same bytes come out as one by one."""
+    task = synthesise(SynthConfig(entities=4000, seed=3)).task
+    written = []
+    for at_once in (1, 2, 5):
+        monkeypatch.setattr("divea.division.threads.AT_ONCE", at_once)
+        folder = tmp_path / str(at_once)
+        write_division(DivEA(20, 700, delta2=0.1).divide(task), task, folder)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        written.append([(path.relative_to(folder), path.read_bytes()) for path in files])
+    assert written[0] == written[1] == written[2]

@@ -1,11 +1,13 @@
 """What is written and read again is what was written."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divea import InputError, KnowledgeGraph, read_graph, read_task, write_graph, write_task
 from divea.formats import mapping_table, read_mappings, write_mappings
+from divea.formats.delimited import write_numbers
 from tests.strategies import any_label, graphs, plain_label, tasks
 
 COMPRESSIONS = ["", ".gz", ".bz2", ".xz", ".zst"]
@@ -231,3 +233,17 @@ def test_ntriples_in_full(tmp_path):
         ("plain", ""),
         ('tab\t quote" 😀', "@en-gb"),
     ]
+
+
+@given(
+    columns=st.integers(1, 3),
+    numbers=st.lists(st.integers(0, 9) | st.integers(0, 2**31 - 1), min_size=0, max_size=60),
+    at_a_time=st.sampled_from([1, 7, 1 << 16]),
+)
+def test_numbers_are_written_as_python_writes_them(folder, columns, numbers, at_a_time):
+    rows = np.array(numbers[: len(numbers) // columns * columns], dtype=np.int32).reshape(-1, columns)
+    path = folder / "rows"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("divea.formats.delimited._NUMBERS", at_a_time)
+        write_numbers(path, rows)
+    assert path.read_text() == "".join("\t".join(map(str, row)) + "\n" for row in rows.tolist())

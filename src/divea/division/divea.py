@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -57,11 +57,11 @@ class DivEA:
         """
         watch = _Watch()
         with watch.step("adjacency"):
-            found = (
+            jobs: list[Callable[[], csr_array]] = [
                 lambda: task.source.adjacency,
                 lambda: measure(self.locality).passing(task.target.adjacency),
-            )
-            _, passing = side_by_side(lambda find: find(), found)
+            ]
+            _, passing = side_by_side(lambda job: job(), jobs)
         if feedback is None:
             groups, shares, notes = self._plan(task, passing, watch)
         else:
