@@ -94,13 +94,20 @@ class KnowledgeGraph:
         labels: list[str | None] = self.entities.take(pa.array(wanted, mask=wanted < 0)).to_pylist()
         return labels
 
-    @cached_property
+    @property
     def adjacency(self) -> csr_array:
         """Undirected neighbours as int32 CSR; the value is how many triples join the two.
 
         Both directions are stored and self-loops are left out: an entity is no evidence for
         itself, and the algorithms add their own term for it where they want one.
         """
+        # Not a cached_property: until Python 3.12 two graphs would wait for each other at its lock.
+        if "_adjacency" not in self.__dict__:
+            self.__dict__["_adjacency"] = self._find_adjacency()
+        found: csr_array = self.__dict__["_adjacency"]
+        return found
+
+    def _find_adjacency(self) -> csr_array:
         from scipy.sparse import csr_array
 
         proper = self.heads != self.tails
