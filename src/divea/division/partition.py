@@ -23,6 +23,9 @@ Weights = npt.NDArray[np.int64]
 LARGE_GRAPH, LARGE_PART = 250_000, 5_000
 """From so many entities on, in all and in a part, METIS cuts into all the parts at once."""
 
+REFINEMENTS = 5
+"""Passes over each level of a large graph; METIS's ten take an eighth more time and cut 0.2 % fewer edges."""
+
 
 def partition(
     adjacency: csr_array, parts: int, weights: Weights, *, method: str = "metis", seed: int = 0
@@ -68,7 +71,7 @@ def _metis(adjacency: csr_array, parts: int, weights: Weights, seed: int) -> Ids
         vweights=weights,
         eweights=np.maximum(adjacency.data, 1).astype(np.int64),  # a zero weight crashes it
         recursive=not at_once,
-        options=pymetis.Options(seed=seed),
+        options=pymetis.Options(seed=seed, niter=REFINEMENTS if at_once else 10),
     )
     return np.asarray(found.vertex_part, dtype=np.int32)
 
