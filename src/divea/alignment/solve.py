@@ -52,7 +52,8 @@ def solve(
     embedded = embed_all(model, local, seeds=seeds, device=device, memory=memory)
     for subtask, seed, embeddings in zip(subtasks, seeds, embedded, strict=True):
         # Context entities take part: a candidate that is the match of one is not forced upon a member.
-        rows = subtask.source_entities[~contains(task.seeds.source, subtask.source_entities)]
+        # Who is an anchor the subtask says: the task may know seeds that were held back from it.
+        rows = np.setdiff1d(subtask.source_entities, subtask.seeds.source, assume_unique=True)
         sources = np.searchsorted(subtask.source_entities, rows)
         candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
         found = match(
