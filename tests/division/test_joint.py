@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from divea.division import DivEA, Feedback, Joint, check_division
 from divea.division.joint import cut_jointly
-from divea.graphs import Links
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 
 SIZE = 800
@@ -65,3 +65,23 @@ def test_members_stay_whatever_the_locality(pair, sure, locality):
 def test_linked_entities_share_a_part(pair, sure, seed, parts):
     groups, homes = cut_jointly(pair.task, sure, parts, seed)
     np.testing.assert_array_equal(groups[sure.source], homes[sure.target])
+
+
+def test_equals_are_drawn_differently_on_the_two_sides():
+    """A graph against itself, all of whose surroundings are ties: equal ids must not find each other."""
+    core = [(f"a{i}", "r", f"a{(i * step + 1) % 120}") for i in range(120) for step in (1, 7)]
+    graph = KnowledgeGraph.from_triples(core, [f"lonely {i}" for i in range(400)])
+    even, odd = (graph.find([f"a{i}" for i in range(first, 120, step)]) for first, step in ((0, 2), (1, 4)))
+    task = AlignmentTask(graph, graph, Links.from_pairs(np.stack([even, even], axis=1)))
+    strategy = Joint(DivEA(4, 330))
+    sure = Links.from_pairs(np.stack([odd, odd], axis=1))
+    division = strategy.divide(task, Feedback(strategy.divide(task), sure))
+    met, drawn = 0, 0
+    for subtask in division.subtasks:
+        foreign = np.flatnonzero(division.groups != subtask.index)
+        unknown = np.setdiff1d(foreign, np.concatenate([even, odd]))
+        context = np.intersect1d(subtask.source_entities, unknown)
+        drawn += len(context)
+        met += np.isin(context, subtask.candidates).sum()
+    assert drawn > 20
+    assert met < 0.9 * drawn

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -230,12 +231,20 @@ def test_the_check_finds_an_oversized_subtask(pair):
     assert isinstance(Whole().divide(pair.task).subtasks[0], Subtask)
 
 
-def test_threads_change_nothing(monkeypatch, tmp_path):
+@pytest.fixture
+def torch_threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(monkeypatch, tmp_path, torch_threads):
     """Blocks of parts and subtasks are worked on side by side: the same bytes come out as one by one."""
     task = synthesise(SynthConfig(entities=4000, seed=3)).task
     written = []
     for at_once in (1, 2, 5):
         monkeypatch.setattr("divea.division.threads.AT_ONCE", at_once)
+        torch_threads(at_once)
         folder = tmp_path / str(at_once)
         write_division(DivEA(20, 700, delta2=0.1).divide(task), task, folder)
         files = sorted(path for path in folder.rglob("*") if path.is_file())

@@ -23,7 +23,8 @@ from divea.graphs.labels import Ids
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
 MEMORY_BUDGET = 3 << 30
-"""Bytes that the dense arrays of one block of columns may take together; two blocks are done at a time."""
+"""Bytes that the dense arrays of one block of columns may take together. Two blocks are done at a time, four
+where both graphs are."""
 
 FINE, COARSE = 8, 32
 """Columns of a block, on a region and on the whole graph: narrow blocks have small regions, wide ones the

@@ -52,6 +52,7 @@ def discover(
     seed: int = 0,
     device: str = "cpu",
     passing: csr_array | None = None,
+    side: str = "target",
 ) -> Iterator[Ids]:
     """For every part, its `counts[part]` best candidates, best first.
 
@@ -60,9 +61,10 @@ def discover(
     are no candidate for anybody: those of the seeds. `similarity` holds Eq. 4 for part and
     entity. Entities out of reach come last, in the order of a seeded draw, which also decides
     between equals. `passing` is what the locality makes of the adjacency, for who discovers twice.
+    `side` says whose graph it is: equal ids of the two graphs are to draw differently.
     """
     size = adjacency.shape[0]
-    draw = tie_draw(size, seed, "target")
+    draw = tie_draw(size, seed, side)
     free = np.ones(size, dtype=bool)
     free[taken] = False
     passing = measure(locality).passing(adjacency) if passing is None else passing
@@ -95,7 +97,7 @@ def discover(
 
 def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:
     """As many as were asked for: entities out of reach come last, by draw."""
-    if len(near) == count:
+    if len(near) >= count:
         return near
     rest = free.copy()
     rest[near] = False

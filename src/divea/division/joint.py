@@ -38,7 +38,8 @@ LEAST_ANCHORS = 0.05
 """Share of S that anchors may take in any case, however many candidates there are."""
 
 MEMBER = 2.0
-"""Weight of a candidate that lies in the part itself: above every locality score, which are at most 1.
+"""Weight of a candidate that lies in the part itself: above every share of `propagate`, which are at most 1
+(with `bfs`, whose scores are negative, it is worth two hops).
 Weighing members by how likely they have a counterpart raised coverage and lowered H@1 on held-out seeds:
 they are context to each other."""
 
@@ -77,7 +78,14 @@ class Joint:
         around = (spare - taken_up) // 2
         turned = Links.from_pairs(near.pairs[:, ::-1])
         context = self._nearest(
-            task.source, turned, homes, groups, around, weight=NEVER, taken=np.sort(task.seeds.source)
+            task.source,
+            turned,
+            homes,
+            groups,
+            around,
+            weight=NEVER,
+            taken=task.seeds.source,
+            side="source",
         )
         candidates = self._nearest(
             task.target,
@@ -87,6 +95,7 @@ class Joint:
             room - taken_up - around,
             weight=MEMBER,
             taken=task.seeds.target,
+            side="target",
         )
         free_target = np.ones(task.target.num_entities, dtype=bool)
         free_target[task.seeds.target] = False
@@ -115,6 +124,7 @@ class Joint:
         *,
         weight: float,
         taken: Ids,
+        side: str,
     ) -> Iterator[Ids]:
         """For each part the `counts` nearest entities of a graph, none of them an anchor.
 
@@ -136,6 +146,7 @@ class Joint:
             similarity=own,
             seed=self.first.seed,
             device=self.first.evidence.device,
+            side=side,
         )
 
     def _known_around(

@@ -92,7 +92,8 @@ class Rrea(Model):
         nodes = task.source.num_entities + task.target.num_entities
         width = 2 * (self.options.layers + 1) * self.options.dimensions
         edges = 2 * (task.source.num_triples + task.target.num_triples)
-        return 4 * (11 * nodes * width + 60 * edges)
+        pairs = min(self.options.batch, len(task.seeds)) if self.options.loss == "hard" else 0
+        return 4 * (11 * nodes * width + 4 * nodes * pairs + 60 * edges)
 
 
 class RreaEncoder(torch.nn.Module):

@@ -1,9 +1,10 @@
 """The methods that the paper compares, as settings of the one loop.
 
-All are run alike: matched by Sinkhorn, mutual best pairs of a weight above .5 as pseudo-seeds, no seeds held
-back, every source's own ranked list. What departs from the paper is that a model starts anew in each
-iteration, where the paper's goes on training, and RREA's loss, which needs fewer steps; a supervised run is
-one iteration, because five times as many steps were worse on held-out seeds (docs/reproduce.md).
+All are run alike: matched by Sinkhorn, mutual best pairs of a weight above .5 (.2 with GCN-Align) as
+pseudo-seeds, no seeds held back, every source's own ranked list. What departs from the paper is that a model
+starts anew in each iteration, where the paper's goes on training, and RREA's loss, which needs fewer steps; a
+supervised run is one iteration, because five times as many steps were worse on held-out seeds
+(docs/reproduce.md).
 
 `DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
 Averaging helps any division, so the rivals are also run with it ("averaged").
