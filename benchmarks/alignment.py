@@ -16,13 +16,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from divea.alignment.confidence import Given, hold_back
 from divea.alignment.loop import Iteration, Work, run_loop
 from divea.alignment.settings import Settings
-from divea.evaluation import RankMetrics, coverage, listed_ranks, read_gold
+from divea.evaluation import RankMetrics, coverage, judge, listed_ranks, read_gold
 from divea.formats import read_task
 from divea.graphs import AlignmentTask, Links
 from divea.run.jobs import jobs_of, solve_job
@@ -49,24 +48,16 @@ def figures(matches, gold: Links) -> dict[str, float]:
 
 
 def at_confidence(outcome, gold: Links, least: float) -> dict[str, float]:
-    """Precision and recall of the pairs given at a confidence.
-
-    By ends: of the entities with a gold link that are given a match, the share given the right one. By pairs:
-    of the given pairs with an end in a gold link, the share that is right.
-    """
+    """Precision and recall of the pairs given at a confidence."""
     given = Given.of(outcome.matches, outcome.assigned)
     sure = outcome.confidence[given.row, given.place] >= least
-    source, target = given.source[sure], given.target[sure]
-    by_source, by_target = np.isin(source, gold.source), np.isin(target, gold.target)
-    match = np.full(int(max(source.max(initial=0), gold.source.max(initial=0))) + 1, -1)
-    match[gold.source] = gold.target
-    right = int((match[source] == target).sum())
+    judged = judge(Links(given.source[sure], given.target[sure]), gold)
     return {
         "confidence": round(least, 4),
-        "given": len(source),
-        "precision by ends": round(2 * right / max(int(by_source.sum() + by_target.sum()), 1), 4),
-        "precision by pairs": round(right / max(int((by_source | by_target).sum()), 1), 4),
-        "recall": round(right / len(gold), 4),
+        "given": judged.given,
+        "precision by ends": round(judged.end_precision, 4),
+        "precision by pairs": round(judged.judged_precision, 4),
+        "recall": round(judged.recall, 4),
     }
 
 

@@ -88,6 +88,8 @@ def test_precision_is_judged_and_strict(finished):
     told = divea("evaluate", run, "--gold", finished / "gold.tsv").out
     assert f"{len(given)} pairs in the one-to-one table, {len(judged)} with an end in a gold link" in told
     assert f"precision {right / len(judged):.4f} of those, recall {right / len(gold):.4f}" in told
+    ends = sum((pair[0] in known[0]) + (pair[1] in known[1]) for pair in given)
+    assert f"precision {2 * right / ends:.4f} by ends" in told
     assert f"strict precision {right / len(given):.4f}" in told
 
 

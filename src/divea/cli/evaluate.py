@@ -52,5 +52,9 @@ def evaluate(
     typer.echo(f"{pairs.given} pairs in the one-to-one table, {pairs.judged} with an end in a gold link:")
     typer.echo(f"precision {pairs.judged_precision:.4f} of those, recall {pairs.recall:.4f}")
     typer.echo(
+        f"precision {pairs.end_precision:.4f} by ends, which is what a confidence promises: "
+        "of the entities of gold links that got a match, the share that got the right one"
+    )
+    typer.echo(
         f"strict precision {pairs.strict_precision:.4f}: pairs that gold knows nothing of count as wrong"
     )
