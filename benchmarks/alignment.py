@@ -61,7 +61,7 @@ def at_confidence(outcome, gold: Links, least: float) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -75,8 +75,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", type=int, default=20, help="GiB for subtasks trained together")
     parser.add_argument("--validation", action="store_true")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    options = parse()
     changes = {"subtasks": options.subtasks, "size": options.size, "seed": options.seed}
     settings = Settings.preset(options.preset, **changes, **json.loads(options.set))
     task, gold = read(options.folder, options.split)

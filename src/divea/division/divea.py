@@ -146,29 +146,8 @@ class DivEA:
             [self.size - len(own) - len(fixed) for own, fixed in zip(sources, anchors, strict=True)],
             dtype=np.int64,
         )
-        near, learned = task.seeds, None
-        if feedback is not None:
-            near = Links(
-                np.concatenate([near.source, feedback.pseudo_seeds.source]),
-                np.concatenate([near.target, feedback.pseudo_seeds.target]),
-            )
-            learned = feedback.similarity
         with watch.step("discovery"):
-            ranked = list(
-                discover(
-                    task.target.adjacency,
-                    near,
-                    groups,
-                    room,
-                    taken=task.seeds.target,
-                    locality=self.locality,
-                    similarity=learned,
-                    beta=self.beta,
-                    seed=self.seed,
-                    device=self.evidence.device,
-                    passing=passing,
-                )
-            )
+            ranked = self._candidates(task, passing, groups, room, feedback)
         with watch.step("target contexts"):
             sides = connect(
                 task.target.adjacency,
@@ -193,6 +172,37 @@ class DivEA:
             )
 
         return list(side_by_side(subtask, range(len(sides))))
+
+    def _candidates(
+        self,
+        task: AlignmentTask,
+        passing: csr_array,
+        groups: Ids,
+        room: np.ndarray,
+        feedback: Feedback | None,
+    ) -> list[Ids]:
+        """As many candidates for each part as there is room, by what is known so far."""
+        near, learned = task.seeds, None
+        if feedback is not None:
+            near = Links(
+                np.concatenate([near.source, feedback.pseudo_seeds.source]),
+                np.concatenate([near.target, feedback.pseudo_seeds.target]),
+            )
+            learned = feedback.similarity
+        ranked = discover(
+            task.target.adjacency,
+            near,
+            groups,
+            room,
+            taken=task.seeds.target,
+            locality=self.locality,
+            similarity=learned,
+            beta=self.beta,
+            seed=self.seed,
+            device=self.evidence.device,
+            passing=passing,
+        )
+        return list(ranked)
 
 
 class _Watch:

@@ -43,7 +43,6 @@ MEMBER = 2.0
 Weighing members by how likely they have a counterpart raised coverage and lowered H@1 on held-out seeds:
 they are context to each other."""
 
-
 KNOWN = 0.5
 """Share of the room left over that goes to links of other parts that are known already; the rest goes to the
 nearest unmatched entities of both graphs. Known links teach, unmatched ones may be counterparts."""

@@ -141,7 +141,6 @@ class _Trial:
         wanted = [
             np.union1d(own, held.source[groups[held.source] == part]) for part, own in enumerate(members)
         ]
-
         contexts = pick_contexts(
             task.source.adjacency,
             wanted,
