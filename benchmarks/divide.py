@@ -1,6 +1,7 @@
 """The whole first division at growing sizes: time by step, memory, evenness, and how the cost grows.
 
     python benchmarks/divide.py --pairs /tmp/pairs                      # 100K to 2M, N = entities / 10000
+    python benchmarks/divide.py --pairs /tmp/pairs --rounds 5           # the median of five
     python benchmarks/divide.py --pairs /tmp/pairs --entities 2000000
 
 Each size is a process of its own, on two threads unless told otherwise, with pairs of `divea synth`
@@ -33,7 +34,9 @@ def main() -> None:
     parser.add_argument("--entities", type=int, nargs="+", default=[100_000, 300_000, 1_000_000, 2_000_000])
     parser.add_argument("--partitioner", default="metis")
     parser.add_argument("--threads", type=int, default=2, help="METIS has one")
-    parser.add_argument("--repeat", type=int, default=1, help="keep the fastest of so many runs of a size")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="run all sizes so often; the median of each counts"
+    )
     parser.add_argument("--cpu", action="store_true", help="CPU seconds, for a busy machine; one thread")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -43,27 +46,36 @@ def main() -> None:
         pair = options.pairs / f"synth{options.one}"
         print(json.dumps(measure(pair, options.one, options.partitioner, options.threads)))
         return
-    rows = []
     for entities in options.entities:
         pair = options.pairs / f"synth{entities}"
         if not pair.is_dir():
             command = [sys.executable, "-m", "divea", "synth", str(pair), "--entities", str(entities)]
             subprocess.run([*command, "--seed", "1"], check=True)
-        command = [sys.executable, __file__, "--pairs", str(options.pairs), "--one", str(entities)]
-        command += ["--partitioner", options.partitioner, "--threads", str(options.threads)]
-        command += ["--cpu"] if options.cpu else []
-        runs = [
-            json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            for _ in range(options.repeat)
-        ]
-        rows.append(min(runs, key=lambda row: row["total"]))
-        report(rows[-1])
+    runs: dict[int, list[dict]] = {entities: [] for entities in options.entities}
+    # Round by round, so that a slow hour of the machine slows all sizes down; the fastest run of each would
+    # favour the short ones, which fit into a quiet moment.
+    for _ in range(options.rounds):
+        for entities in options.entities:
+            command = [sys.executable, __file__, "--pairs", str(options.pairs), "--one", str(entities)]
+            command += ["--partitioner", options.partitioner, "--threads", str(options.threads)]
+            command += ["--cpu"] if options.cpu else []
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            runs[entities].append(json.loads(done.stdout))
+            print(f"{entities}: {runs[entities][-1]['total']:.2f} s", flush=True)
+    rows = [median(runs[entities]) for entities in options.entities]
+    for row in rows:
+        report(row)
     if len(rows) > 1:
         sizes, totals = [row["entities"] for row in rows], [row["total"] for row in rows]
         slope = np.polyfit(np.log(sizes), np.log(totals), 1)[0]
         rest = [row["total"] - row["steps"]["partition"] for row in rows]
         slope_rest = np.polyfit(np.log(sizes), np.log(rest), 1)[0]
         print(f"fitted slope of total time: {slope:.3f}; of all but the partition: {slope_rest:.3f}")
+
+
+def median(runs: list[dict]) -> dict:
+    """The run in the middle (of an even number, the faster of two)."""
+    return sorted(runs, key=lambda row: row["total"])[(len(runs) - 1) // 2]
 
 
 def measure(pair: Path, entities: int, partitioner: str, threads: int) -> dict[str, object]:

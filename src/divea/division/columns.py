@@ -30,6 +30,9 @@ FINE, COARSE = 8, 32
 """Columns of a block, on a region and on the whole graph: narrow blocks have small regions, wide ones the
 faster product."""
 
+ROWS = 1 << 15
+"""Rows of a block where a matrix is gone through entry by entry."""
+
 NEVER = -np.inf
 _ARRAYS = 12  # dense arrays alive at once in the hungriest step, the evidence passes
 
@@ -54,6 +57,12 @@ def column_blocks(rows: int, columns: int, dtype: torch.dtype, widest: int = FIN
     width = max(1, min(widest, MEMORY_BUDGET // max(1, rows * dtype.itemsize * _ARRAYS)))
     for first in range(0, columns, width):
         yield range(first, min(first + width, columns))
+
+
+def row_blocks(rows: int) -> Iterator[slice]:
+    """Slices of rows whose entries stay in the cache while several arrays are made of them."""
+    for first in range(0, max(rows, 1), ROWS):
+        yield slice(first, min(first + ROWS, rows))
 
 
 def indicator(

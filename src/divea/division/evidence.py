@@ -130,7 +130,7 @@ class EvidenceModel:
     ) -> torch.Tensor:
         """Take a gradient from the last layer to the first, adding up the cost of the ones between."""
         for layer in reversed(layers[:-1]):
-            gradient = gradient + self.adjacency @ gradient
+            gradient = torch.addmm(gradient, self.adjacency, gradient)
             if present is not None:
                 gradient = gradient * present
             if layer is not layers[0]:
@@ -140,7 +140,7 @@ class EvidenceModel:
     def _layers(self, start: torch.Tensor, present: torch.Tensor | None) -> list[torch.Tensor]:
         layers = [start if present is None else start * present]
         for _ in range(self.layers):
-            reached = layers[-1] + self.adjacency @ layers[-1]
+            reached = torch.addmm(layers[-1], self.adjacency, layers[-1])
             layers.append(reached if present is None else reached * present)
         return layers
 

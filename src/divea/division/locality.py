@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from divea.division.columns import (
     COARSE,
@@ -21,8 +22,10 @@ from divea.division.columns import (
     entries,
     indicator,
     region,
+    row_blocks,
     sparse_tensor,
 )
+from divea.division.threads import side_by_side
 from divea.errors import InputError
 from divea.graphs.labels import Ids
 
@@ -34,6 +37,9 @@ HUB_DAMPING = 0.5
 
 LEAST = 0.1
 """An entity to which a block of parts matters less than this is out of the block's reach."""
+
+
+NEARLY_ALL = 0.999
 
 
 class Locality(Protocol):
@@ -72,7 +78,12 @@ class Propagated:
         self.direct, self.among = _one_hop(passing, anchors, parts, count)
         self._whole = sparse_tensor(self.among, torch.float32, device)
         # Spreading is linear, so what arrives from all the parts together takes one column.
-        self._total = self._spread(self._whole, self.direct.sum(axis=1)[:, None])
+        hops = list(self._hops(self._whole, self.direct.sum(axis=1)[:, None]))
+        reached = [int((state > 0).sum()) for state in hops]
+        self._total = hops[-1]
+        # Where nearly all that is ever reached is reached, parts have met: further hops move no region.
+        self._met = next(hop for hop, count in enumerate(reached) if count >= NEARLY_ALL * reached[-1])
+        self._total_when_met = hops[self._met]
 
     @staticmethod
     def passing(adjacency: csr_array) -> csr_array:
@@ -95,8 +106,9 @@ class Propagated:
         coarse = csr_array((self.direct.data, columns, self.direct.indptr), shape=(size, len(blocks) + 1))
         for group in column_blocks(size, len(blocks), torch.float32, COARSE):
             # With a single block the share is 1 wherever anything arrives.
-            arrived = self._spread(self._whole, coarse[:, group.start : group.stop].toarray())
-            within = (arrived.div_(self._total) >= LEAST).T.contiguous().cpu().numpy()
+            hops = self._hops(self._whole, coarse[:, group.start : group.stop].toarray())
+            arrived = next(islice(hops, self._met, None))
+            within = (arrived / self._total_when_met >= LEAST).T.contiguous().cpu().numpy()
             for number, matters in zip(group, within, strict=True):
                 yield blocks[number], region(matters)
 
@@ -105,16 +117,17 @@ class Propagated:
         if rows is not None:
             direct, total = direct[rows], total[torch.from_numpy(rows.astype(np.int64)).to(self.device)]
             matrix = sparse_tensor(cut_out(self.among, rows), torch.float32, self.device)
-        share = self._spread(matrix, direct[:, block.start : block.stop].toarray()).div_(total)
+        *_, last = self._hops(matrix, direct[:, block.start : block.stop].toarray())
+        share = last.div_(total)
         return share.masked_fill_(~(share > 0), NEVER)
 
-    def _spread(self, among: torch.Tensor, direct: np.ndarray) -> torch.Tensor:
-        """All hops, from what arrives in the first."""
-        first = torch.from_numpy(direct).to(self.device)
-        state = first
+    def _hops(self, among: torch.Tensor, direct: np.ndarray) -> Iterator[torch.Tensor]:
+        """What has arrived after each hop; `direct` is what arrives in the first."""
+        first = state = torch.from_numpy(direct).to(self.device)
+        yield state
         for _ in range(STEPS - 1):
             state = torch.addmm(first, among, state)
-        return state
+            yield state
 
 
 def _one_hop(matrix: csr_array, anchors: Ids, parts: Ids, count: int) -> tuple[csr_array, csr_array]:
@@ -122,12 +135,20 @@ def _one_hop(matrix: csr_array, anchors: Ids, parts: Ids, count: int) -> tuple[c
     size = matrix.shape[0]
     held = np.full(size, -1, dtype=np.int32)
     held[anchors] = np.where(parts < 0, count, parts)
+
+    def of_rows(rows: slice) -> tuple[csr_array, csr_array]:
+        part = matrix[rows]
+        listens = np.repeat(held[rows] < 0, np.diff(part.indptr))
+        said = held.take(part.indices)
+        return (
+            entries(part, listens & (said >= 0), said, count + 1),
+            entries(part, listens & (said < 0), part.indices, size),
+        )
+
+    direct, among = zip(*side_by_side(of_rows, row_blocks(size)), strict=True)
     known = np.flatnonzero(held >= 0)
     own = csr_array((np.ones(len(known), np.float32), (known, held[known])), shape=(size, count + 1))
-    listens = np.repeat(held < 0, np.diff(matrix.indptr))
-    said = held.take(matrix.indices)
-    direct = entries(matrix, listens & (said >= 0), said, count + 1)
-    return direct + own, entries(matrix, listens & (said < 0), matrix.indices, size)
+    return vstack(direct, format="csr") + own, vstack(among, format="csr")
 
 
 class Hops:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
 from divea.division.columns import tie_draw
@@ -162,7 +163,8 @@ class _Trial:
         )
         ends = (task.source.adjacency, train.source), (task.target.adjacency, train.target)
         jobs: list[Callable[[], tuple[list[Ids], list[Yardstick]]]] = [
-            lambda: (list(contexts), [Yardstick.of(*end, evidence) for end in ends]),
+            # Single precision will do to compare shares.
+            lambda: (list(contexts), [Yardstick.of(*end, evidence, torch.float32) for end in ends]),
             lambda: (list(ranked), []),
         ]
         (near, yardsticks), (likely, _) = side_by_side(lambda job: job(), jobs)

@@ -23,9 +23,15 @@ class Yardstick:
     whole: Flow
 
     @classmethod
-    def of(cls, adjacency: csr_array, anchors: Ids, settings: EvidenceSettings) -> Yardstick:
-        """One flow over the whole graph, in double precision."""
-        model = settings.model(adjacency, torch.float64)
+    def of(
+        cls,
+        adjacency: csr_array,
+        anchors: Ids,
+        settings: EvidenceSettings,
+        dtype: torch.dtype = torch.float64,
+    ) -> Yardstick:
+        """One flow over the whole graph."""
+        model = settings.model(adjacency, dtype)
         flow = model.flow(model.column(anchors))
         return cls(adjacency, anchors, settings, Flow(flow.training[-1:], flow.inference[-1:]))
 
@@ -36,7 +42,7 @@ class Yardstick:
         all that are there.
         """
         kept = np.sort(context)
-        model = self.settings.model(cut_out(self.adjacency, kept), torch.float64)
+        model = self.settings.model(cut_out(self.adjacency, kept), self.whole.training[-1].dtype)
         whole = self.whole.at(kept)
         is_anchor = np.zeros(self.adjacency.shape[0], dtype=bool)
         is_anchor[self.anchors if anchors is None else anchors] = True

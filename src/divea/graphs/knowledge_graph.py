@@ -112,10 +112,13 @@ class KnowledgeGraph:
 
         proper = self.heads != self.tails
         heads, tails = self.heads[proper], self.tails[proper]
-        ends = np.concatenate([heads, tails]), np.concatenate([tails, heads])
-        ones = np.ones(len(ends[0]), dtype=np.int32)
-        # Building from coordinates sums repeated pairs, which is the multiplicity.
-        return csr_array((ones, ends), shape=(self.num_entities, self.num_entities))
+        # Triples are sorted by head, so one direction is stored as it stands, and the other is its transpose.
+        counts = np.bincount(heads, minlength=self.num_entities)
+        ends = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(counts, dtype=np.int32)])
+        shape = self.num_entities, self.num_entities
+        out = csr_array((np.ones(len(tails), dtype=np.int32), tails, ends), shape=shape)
+        out.sum_duplicates()  # the multiplicity
+        return out + out.T.tocsr()
 
     @cached_property
     def degrees(self) -> Ids:
