@@ -173,8 +173,9 @@ def test_ties_are_drawn_and_not_taken_in_order():
     assert not any(found == set(range(1, 51)) for found in chosen)
 
 
-def test_regions_give_the_candidates_of_the_whole_graph(monkeypatch):
-    task = synthesise(SynthConfig(entities=6000, seed=2)).task
+@pytest.mark.parametrize("seeds", [0.2, 0.02])  # the fewer, the more hops until parts meet
+def test_regions_give_the_candidates_of_the_whole_graph(monkeypatch, seeds):
+    task = synthesise(SynthConfig(entities=6000, seeds=seeds, seed=2)).task
     groups, _ = group_source(task, 40)
 
     def candidates():

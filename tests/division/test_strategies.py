@@ -99,6 +99,11 @@ def test_groups_over_their_share_are_divided_further_and_it_is_said(pair):
     assert "divided further" in division.notes[0]
 
 
+def test_a_size_without_room_for_seeds_is_said(pair):
+    assert "hold no seed" in DivEA(2, 20).divide(pair.task).notes[-1]
+    assert not any("hold no seed" in note for note in DivEA(3, 900).divide(pair.task).notes)
+
+
 def test_the_shares_are_chosen_on_held_out_seeds_and_may_be_set(pair):
     chosen = DivEA(3, 900).divide(pair.task)
     assert "held-out seeds" in chosen.notes[-1]

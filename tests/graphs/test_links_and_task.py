@@ -7,13 +7,21 @@ from divea import AlignmentTask, InputError, KnowledgeGraph, Links
 
 LEFT = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
 RIGHT = KnowledgeGraph.from_triples([("A", "r", "B"), ("B", "r", "C")])
+IDS = st.integers(0, 2**31 - 1)
+PAIRS = st.lists(st.tuples(IDS, IDS), max_size=30)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=30))
+@given(PAIRS)
 def test_links_are_a_sorted_set(pairs):
     links = Links.from_pairs(pairs)
     assert list(map(tuple, links.pairs.tolist())) == sorted(set(pairs))
     assert links == Links.from_pairs(pairs[::-1]) == Links.from_pairs(links.pairs)
+
+
+@given(PAIRS, PAIRS)
+def test_a_union_is_that_of_the_sets(some, others):
+    together = Links.from_pairs(some).union(Links.from_pairs(others))
+    assert list(map(tuple, together.pairs.tolist())) == sorted({*some, *others})
 
 
 def test_labels_are_resolved():

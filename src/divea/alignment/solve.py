@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.division import Subtask
-from divea.division.columns import contains
+from divea.division.columns import contains, positions
 from divea.graphs import AlignmentTask, Links
 from divea.matching import MEMORY_BUDGET, Matches, match
 from divea.matching.similarity import UnitRows, mean_of_best
@@ -78,16 +78,11 @@ def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links
     inside &= contains(subtask.target_entities, pseudo_seeds.target)
     if not inside.any():
         return local
-    more = np.stack(
-        [
-            np.searchsorted(subtask.source_entities, pseudo_seeds.source[inside]),
-            np.searchsorted(subtask.target_entities, pseudo_seeds.target[inside]),
-        ],
-        axis=1,
+    more = Links(
+        positions(subtask.source_entities, pseudo_seeds.source[inside]),
+        positions(subtask.target_entities, pseudo_seeds.target[inside]),
     )
-    return AlignmentTask(
-        local.source, local.target, Links.from_pairs(np.concatenate([local.seeds.pairs, more]))
-    )
+    return AlignmentTask(local.source, local.target, local.seeds.union(more))
 
 
 def seed_of(run_seed: int, iteration: int, subtask: int) -> int:

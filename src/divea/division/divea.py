@@ -20,7 +20,7 @@ from divea.division.shares import choose_shares
 from divea.division.subtask import Division, Feedback, Shares, Subtask
 from divea.division.threads import side_by_side
 from divea.errors import InputError
-from divea.graphs import AlignmentTask, Links
+from divea.graphs import AlignmentTask
 from divea.graphs.labels import Ids
 
 MOST_COPIES = 100
@@ -78,7 +78,21 @@ class DivEA:
             with watch.step("source contexts"):
                 contexts = self._source_contexts(task, unmatched, shares)
         subtasks = self._target_sides(task, passing, groups, unmatched, contexts, shares, feedback, watch)
+        if feedback is None:
+            notes = (*notes, *self._without_seeds(task, subtasks))
         return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
+
+    def _without_seeds(self, task: AlignmentTask, subtasks: list[Subtask]) -> tuple[str, ...]:
+        """A note where S is so small that entities to be matched leave no room for what is known."""
+        empty = sum(len(subtask.seeds) == 0 for subtask in subtasks)
+        if not empty or not len(task.seeds):
+            return ()
+        # Members, as many candidates, and a fifth of both for context.
+        enough = 2.4 * len(task.unmatched_source) / self.parts
+        return (
+            f"{empty} of {len(subtasks)} subtasks hold no seed, so no model can learn anything there; "
+            f"with N = {self.parts}, S should be {enough:.0f} or more",
+        )
 
     def _plan(
         self, task: AlignmentTask, passing: csr_array, watch: _Watch
@@ -184,10 +198,7 @@ class DivEA:
         """As many candidates for each part as there is room, by what is known so far."""
         near, learned = task.seeds, None
         if feedback is not None:
-            near = Links(
-                np.concatenate([near.source, feedback.pseudo_seeds.source]),
-                np.concatenate([near.target, feedback.pseudo_seeds.target]),
-            )
+            near = near.union(feedback.pseudo_seeds)
             learned = feedback.similarity
         ranked = discover(
             task.target.adjacency,

@@ -58,7 +58,7 @@ class Joint:
         """The subtasks, in view of what an earlier iteration found."""
         if feedback is None or not len(task.unmatched_source):
             return self.first.divide(task, feedback)
-        near = Links.from_pairs(np.concatenate([task.seeds.pairs, feedback.pseudo_seeds.pairs]))
+        near = task.seeds.union(feedback.pseudo_seeds)
         inside = len(task.unmatched_source) + len(task.unmatched_target)
         parts = max(len(feedback.previous), math.ceil(inside / self.first.size))
         groups, homes = cut_jointly(task, near, parts, self._draw(near))

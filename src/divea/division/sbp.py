@@ -34,10 +34,7 @@ class SBP:
             return feedback.previous
         links = task.seeds
         if self.iterative and feedback is not None:
-            more = feedback.pseudo_seeds
-            links = Links(
-                np.concatenate([links.source, more.source]), np.concatenate([links.target, more.target])
-            )
+            links = links.union(feedback.pseudo_seeds)
         parts, seed = self.parts, self.seed
         forward = task.source.adjacency, task.target.adjacency
         source, target = cut_along(*forward, links, parts, seed)

@@ -68,6 +68,10 @@ class Links:
                 raise InputError(_unknown_message(left, right, pairs, source, target), path=where)
         return cls.from_pairs(pairs[~unknown])
 
+    def union(self, other: Links) -> Links:
+        """These links and the other ones: what is known, and what a model adds to it."""
+        return Links.from_pairs(np.concatenate([self.pairs, other.pairs]))
+
     @property
     def pairs(self) -> np.ndarray:
         """The links as one array of two columns."""

@@ -72,8 +72,7 @@ class LabelPropagation(Model):
         if not len(candidates):
             return task.seeds
         sure = matches.mutual & (matches.score[:, 0] > self.options.threshold)
-        found = np.stack([matches.source[sure], matches.best[sure]], axis=1)
-        return Links.from_pairs(np.concatenate([task.seeds.pairs, found]))
+        return task.seeds.union(Links(matches.source[sure], matches.best[sure]))
 
     def memory(self, task: AlignmentTask) -> int:
         options, sizes = self.options, (task.source.num_entities, task.target.num_entities)
