@@ -1,5 +1,6 @@
 """Every strategy keeps the contract of a division, on hundreds of odd little tasks."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -100,7 +101,12 @@ def test_groups_over_their_share_are_divided_further_and_it_is_said(pair):
 
 
 def test_a_size_without_room_for_seeds_is_said(pair):
-    assert "hold no seed" in DivEA(2, 20).divide(pair.task).notes[-1]
+    note = DivEA(2, 20).divide(pair.task).notes[-1]
+    enough = int(re.search(r"hold no seed.* wants an S of (\d+) or more", note)[1])
+    assert not any("hold no seed" in note for note in DivEA(2, enough).divide(pair.task).notes)
+    path = KnowledgeGraph.from_triples([(f"{at:02}", "next", f"{at + 1:02}") for at in range(40)])
+    one = AlignmentTask(path, path, Links.from_pairs([(0, 0)]))  # out of reach of most groups
+    assert re.search("hold no seed.* too few seeds", DivEA(10, 400).divide(one).notes[-1])
     assert not any("hold no seed" in note for note in DivEA(3, 900).divide(pair.task).notes)
 
 

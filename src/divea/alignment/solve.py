@@ -76,8 +76,6 @@ def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links
     local = subtask.local(task)
     inside = contains(subtask.source_entities, pseudo_seeds.source)
     inside &= contains(subtask.target_entities, pseudo_seeds.target)
-    if not inside.any():
-        return local
     more = Links(
         positions(subtask.source_entities, pseudo_seeds.source[inside]),
         positions(subtask.target_entities, pseudo_seeds.target[inside]),

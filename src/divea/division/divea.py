@@ -27,6 +27,9 @@ MOST_COPIES = 100
 """A group of fewer than one in so many of a subtask's entities is refused: the rest would be context,
 written over and over, N times S in all."""
 
+ROOM = 2.4
+"""An S of so many times a group is enough: members, as many candidates, and a fifth of both for context."""
+
 
 @dataclass(frozen=True)
 class DivEA:
@@ -83,16 +86,15 @@ class DivEA:
         return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
 
     def _without_seeds(self, task: AlignmentTask, subtasks: list[Subtask]) -> tuple[str, ...]:
-        """A note where S is so small that entities to be matched leave no room for what is known."""
+        """A note on subtasks without anything known: too small an S, or too few seeds for so many."""
         empty = sum(len(subtask.seeds) == 0 for subtask in subtasks)
         if not empty or not len(task.seeds):
             return ()
-        # Members, as many candidates, and a fifth of both for context.
-        enough = 2.4 * len(task.unmatched_source) / self.parts
-        return (
-            f"{empty} of {len(subtasks)} subtasks hold no seed, so no model can learn anything there; "
-            f"with N = {self.parts}, S should be {enough:.0f} or more",
-        )
+        said = f"{empty} of {len(subtasks)} subtasks hold no seed, so no model can learn anything there"
+        enough = int(ROOM * len(task.unmatched_source) / self.parts)
+        if self.size < enough:
+            return (f"{said}: N = {self.parts} wants an S of {enough} or more",)
+        return (f"{said}: there are too few seeds for N = {self.parts}",)
 
     def _plan(
         self, task: AlignmentTask, passing: csr_array, watch: _Watch

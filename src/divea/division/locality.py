@@ -38,8 +38,8 @@ HUB_DAMPING = 0.5
 LEAST = 0.1
 """An entity to which a block of parts matters less than this is out of the block's reach."""
 
-
 NEARLY_ALL = 0.999
+"""Once so much of what is ever reached is reached, parts have met; further hops hardly move their regions."""
 
 
 class Locality(Protocol):
@@ -81,8 +81,7 @@ class Propagated:
         hops = list(self._hops(self._whole, self.direct.sum(axis=1)[:, None]))
         reached = [int((state > 0).sum()) for state in hops]
         self._total = hops[-1]
-        # Where nearly all that is ever reached is reached, parts have met: further hops move no region.
-        self._met = next(hop for hop, count in enumerate(reached) if count >= NEARLY_ALL * reached[-1])
+        self._met = next(hop for hop, so_far in enumerate(reached) if so_far >= NEARLY_ALL * reached[-1])
         self._total_when_met = hops[self._met]
 
     @staticmethod
@@ -104,11 +103,13 @@ class Propagated:
         blocks = list(column_blocks(size, self.count, torch.float32))
         columns = block_of_parts(blocks)[self.direct.indices]
         coarse = csr_array((self.direct.data, columns, self.direct.indptr), shape=(size, len(blocks) + 1))
+        # Whom nothing has reached yet may become anybody's.
+        late = (self._total_when_met == 0) & (self._total > 0)
         for group in column_blocks(size, len(blocks), torch.float32, COARSE):
             # With a single block the share is 1 wherever anything arrives.
-            hops = self._hops(self._whole, coarse[:, group.start : group.stop].toarray())
-            arrived = next(islice(hops, self._met, None))
-            within = (arrived / self._total_when_met >= LEAST).T.contiguous().cpu().numpy()
+            direct = coarse[:, group.start : group.stop].toarray()
+            share = self._after(self._met, self._whole, direct).div_(self._total_when_met)
+            within = ((share >= LEAST) | late).T.contiguous().cpu().numpy()
             for number, matters in zip(group, within, strict=True):
                 yield blocks[number], region(matters)
 
@@ -117,9 +118,11 @@ class Propagated:
         if rows is not None:
             direct, total = direct[rows], total[torch.from_numpy(rows.astype(np.int64)).to(self.device)]
             matrix = sparse_tensor(cut_out(self.among, rows), torch.float32, self.device)
-        *_, last = self._hops(matrix, direct[:, block.start : block.stop].toarray())
-        share = last.div_(total)
+        share = self._after(STEPS - 1, matrix, direct[:, block.start : block.stop].toarray()).div_(total)
         return share.masked_fill_(~(share > 0), NEVER)
+
+    def _after(self, hop: int, among: torch.Tensor, direct: np.ndarray) -> torch.Tensor:
+        return next(islice(self._hops(among, direct), hop, None))
 
     def _hops(self, among: torch.Tensor, direct: np.ndarray) -> Iterator[torch.Tensor]:
         """What has arrived after each hop; `direct` is what arrives in the first."""

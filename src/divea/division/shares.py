@@ -163,7 +163,7 @@ class _Trial:
         )
         ends = (task.source.adjacency, train.source), (task.target.adjacency, train.target)
         jobs: list[Callable[[], tuple[list[Ids], list[Yardstick]]]] = [
-            # Single precision will do to compare shares.
+            # Single precision tells shares apart: on zh-en and fr-en it chooses as double does.
             lambda: (list(contexts), [Yardstick.of(*end, evidence, torch.float32) for end in ends]),
             lambda: (list(ranked), []),
         ]
