@@ -40,6 +40,13 @@ def test_adjacency_counts_the_triples_between_two_entities(triples):
     assert graph.degrees.tolist() == (expected.sum(axis=1) + loops).tolist()
 
 
+def test_more_triples_than_the_adjacency_can_count_are_refused(monkeypatch):
+    monkeypatch.setattr("divea.graphs.knowledge_graph.MOST_TRIPLES", 1)
+    assert KnowledgeGraph.from_triples([("a", "r", "b")]).adjacency.nnz == 2
+    with pytest.raises(InputError, match=r"2 triples; .* at most 1"):
+        _ = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")]).adjacency
+
+
 @given(small_triples.filter(bool), st.data())
 def test_subgraph_keeps_what_lies_inside(triples, data):
     graph = KnowledgeGraph.from_triples(triples)

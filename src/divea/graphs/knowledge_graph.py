@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Triples = npt.NDArray[np.int32]
 
+MOST_TRIPLES = (1 << 30) - 1
+"""Each is stored twice in the adjacency, whose entries are counted with 32 bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
@@ -110,6 +113,8 @@ class KnowledgeGraph:
     def _find_adjacency(self) -> csr_array:
         from scipy.sparse import csr_array
 
+        if self.num_triples > MOST_TRIPLES:
+            raise InputError(f"{self.num_triples} triples; a graph to be divided has at most {MOST_TRIPLES}")
         proper = self.heads != self.tails
         heads, tails = self.heads[proper], self.tails[proper]
         # Triples are sorted by head, so one direction is stored as it stands, and the other is its transpose.
