@@ -60,7 +60,7 @@ def column_blocks(rows: int, columns: int, dtype: torch.dtype, widest: int = FIN
 
 
 def row_blocks(rows: int) -> Iterator[slice]:
-    """Slices of rows whose entries stay in the cache while several arrays are made of them."""
+    """Slices of rows, at least one, whose entries stay in the cache while several arrays are made of them."""
     for first in range(0, max(rows, 1), ROWS):
         yield slice(first, min(first + ROWS, rows))
 

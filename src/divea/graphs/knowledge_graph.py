@@ -114,7 +114,7 @@ class KnowledgeGraph:
         from scipy.sparse import csr_array
 
         if self.num_triples > MOST_TRIPLES:
-            raise InputError(f"{self.num_triples} triples; a graph to be divided has at most {MOST_TRIPLES}")
+            raise InputError(f"{self.num_triples} triples; divea handles graphs of at most {MOST_TRIPLES}")
         proper = self.heads != self.tails
         heads, tails = self.heads[proper], self.tails[proper]
         # Triples are sorted by head, so one direction is stored as it stands, and the other is its transpose.
