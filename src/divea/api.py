@@ -1,4 +1,4 @@
-"""`divea.align` in Python: a task in, an `Alignment` out; the same code as `divea align`."""
+"""`divea.align` in Python: a task in, an `Alignment` out. It is the same code as `divea align`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from divea.division.plan import parse_memory
+from divea.config import Settings
+from divea.config.executor import ExecutorSettings
 from divea.errors import InputError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold
 from divea.evaluation.ranking import Protocol
@@ -18,14 +19,24 @@ from divea.formats.sniff import suffix_of
 from divea.formats.task_folders import folder_around
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.builder import as_one_array
-from divea.run.align import align_in
-from divea.run.finished import Lists, open_finished, read_lists
-from divea.run.prepare import Limits
-from divea.run.staff import Staff
+from divea.resources.limits import Limits
+from divea.runs.align import align_in
+from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
 
 
 class Alignment:
-    """The result of a run: tables of entities, and how good they are where gold is known."""
+    """The result of a run: tables of pairs, and how good they are where gold links are known.
+
+    Parameters
+    ----------
+    run
+        The run directory of a finished run.
+
+    Examples
+    --------
+    >>> alignment = Alignment("run")  # doctest: +SKIP
+    >>> alignment.mappings.to_pandas()  # doctest: +SKIP
+    """
 
     def __init__(self, run: str | Path):
         self._run = open_finished(Path(run))
@@ -41,15 +52,25 @@ class Alignment:
         """The task that was aligned."""
         return self._run.task
 
+    @property
+    def settings(self) -> Settings:
+        """The effective settings of the run."""
+        return self._run.manifest.settings
+
     @cached_property
     def mappings(self) -> pa.Table:
-        """One target at most for each source: source, target, score, confidence, rank, margin, mutual,
-        subtask, iteration. Pairs less sure than the setting `min_confidence` are left out."""
+        """At most one target per source, without seeds and without pairs below the confidence threshold.
+
+        Columns: source, target, score, confidence, rank, margin, mutual, subtask, iteration.
+        """
         return self._run.mappings
 
     @cached_property
     def ranked(self) -> pa.Table:
-        """The best targets of every source: source, target, rank, score, confidence, subtask, given."""
+        """The best targets of every source.
+
+        Columns: source, target, rank, score, confidence, subtask, given.
+        """
         return self._run.ranked
 
     def evaluate(
@@ -60,21 +81,38 @@ class Alignment:
         min_confidence: float | None = None,
         folder: str | Path | None = None,
     ) -> AlignmentMetrics:
-        """Compare with gold links, in ids or in a file; `folder` explains ids of a file that are its own."""
+        """Compare the alignment with gold links.
+
+        Parameters
+        ----------
+        gold
+            A file of links, or links in ids.
+        protocol
+            "open" ranks all targets without a seed, "closed" only those of the gold links.
+        min_confidence
+            Evaluate all assigned pairs above this confidence instead of those in the mappings.
+        folder
+            The task folder whose own ids the gold file uses.
+
+        Examples
+        --------
+        >>> alignment.evaluate("gold.tsv").h1  # doctest: +SKIP
+        """
         if protocol not in ("open", "closed"):
             raise InputError(f"unknown protocol {protocol!r}; choose from open, closed")
         if not isinstance(gold, Links):
             gold = read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
-        lists = self._lists
+        lists = self._ranked_lists
         if min_confidence is None:
             table = self.mappings
-            given = Links.from_labels(table["source"], table["target"], self.task.source, self.task.target)
+            pairs = Links.from_labels(table["source"], table["target"], self.task.source, self.task.target)
         else:
-            given = lists.given_above(min_confidence)
-        return evaluate_alignment(lists.matches, given, self._run.division, gold, protocol)
+            pairs = lists.assigned_above(min_confidence)
+        return evaluate_alignment(lists.matches, pairs, self._run.division, gold, protocol)
 
     def save(self, path: str | Path) -> None:
-        """Write the mappings as the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or .rdf."""
+        """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
+        .rdf."""
         table = self.mappings
         if suffix_of(Path(path)) in (".nt", ".rdf") or ".sssom." in Path(path).name.lower():
             score, confidence = (
@@ -85,13 +123,13 @@ class Alignment:
 
     @property
     def _task_folder(self) -> Path | None:
-        """The folder that the task was read from, if it is still there."""
+        """The folder that the task was read from, if it still exists."""
         folder = self._run.manifest.folder
         return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
     @cached_property
-    def _lists(self) -> Lists:
-        return read_lists(self._run)
+    def _ranked_lists(self) -> RankedLists:
+        return read_ranked_lists(self._run)
 
     def __repr__(self) -> str:
         return f"Alignment({len(self.mappings)} pairs)"
@@ -99,21 +137,56 @@ class Alignment:
 
 def align(
     task: AlignmentTask | str | Path,
+    settings: Settings | str | None = None,
     *,
     out: str | Path | None = None,
-    executor: str = "inline",
+    executor: ExecutorSettings | str = "auto",
     workers: int | None = None,
-    address: str | None = None,
     device: str = "auto",
     memory: int | str | None = None,
     gpu_memory: int | str | None = None,
-    **settings: Any,
+    **changes: Any,
 ) -> Alignment:
-    """Align a task; `settings` are those of `divea.Settings`, as subtasks=5, size=7792, model="rrea".
+    """Align a task.
 
-    `out` is a run directory: call again with the same, and what was done is not done again. Without it a
-    temporary one is used, which goes when the alignment does.
+    Parameters
+    ----------
+    task
+        A task, or the folder of one.
+    settings
+        Settings, or the name of a preset ("fast", "best"); None for the defaults.
+    out
+        The run directory. Call again with the same directory to continue a run. Without it the run lies in a
+        temporary folder, which goes when the alignment does.
+    executor, workers
+        The executor ("auto", "inline", "local", "ray") and its number of workers. They decide the speed
+        alone.
+    device
+        "auto", "cpu" or "cuda".
+    memory, gpu_memory
+        Limits on host and GPU memory, in bytes or as "4GiB".
+    **changes
+        Settings to change, by name: `subtasks=5`, `model="rrea"`, `confidence={"precision": .95}`.
+
+    Returns
+    -------
+    Alignment
+
+    Examples
+    --------
+    >>> from divea.graphs.planted import planted_pair
+    >>> align(planted_pair().task, "fast", iterations=2)
+    Alignment(56 pairs)
     """
+    chosen = Settings.of(settings, changes)
+    limits = Limits.of(device, memory, gpu_memory)
+    if isinstance(executor, str):
+        given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
+        how: ExecutorSettings = ExecutorSettings.checked(given)
+    elif workers is None:
+        how = executor
+    else:
+        raise InputError("workers: give them in the executor settings")
     folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
 
     def read() -> AlignmentTask:
@@ -121,14 +194,9 @@ def align(
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
-    limits = Limits(device, _bytes(memory), _bytes(gpu_memory))
-    unsolved = align_in(run, read, settings, limits, Staff(executor, workers, address), None, folder)
+    unsolved = align_in(run, read, chosen, limits=limits, executor=how, folder=folder)
     if unsolved:
         raise RuntimeError(f"{len(unsolved)} subtasks could not be solved; the first:\n{unsolved[0].log}")
     alignment = Alignment(run)
     alignment._temporary = temporary
     return alignment
-
-
-def _bytes(size: int | str | None) -> int | None:
-    return parse_memory(size) if isinstance(size, str) else size

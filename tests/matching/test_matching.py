@@ -11,7 +11,7 @@ from divea.errors import InputError
 from divea.matching import METHODS, Embeddings, match
 from divea.matching.similarity import rows_per_block
 from divea.matching.sinkhorn import SparseScores, dense_sinkhorn, nearest_targets, sparse_sinkhorn
-from divea.matching.top_k import largest_first, top_k
+from divea.matching.similarity import largest_first, top_k
 
 
 def random_embeddings(sources=40, targets=55, dimensions=8, seed=0):

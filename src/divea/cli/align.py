@@ -1,17 +1,31 @@
-"""`divea align`: the main job, in a run directory that can be left and continued."""
+"""`divea align`: the main job, in a run directory that can be continued."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task
+from divea.cli.options import (
+    Assignments,
+    Config,
+    Preset,
+    RandomSeed,
+    Seeds,
+    Size,
+    SkipUnknownSeeds,
+    Source,
+    Subtasks,
+    Target,
+    TaskFolder,
+    checked_settings,
+    given_settings,
+    open_task,
+)
 from divea.errors import InputError
 
 
@@ -23,21 +37,12 @@ def align(
     source: Source = None,
     target: Target = None,
     seeds: Seeds = None,
-    subtasks: Annotated[
-        int | None,
-        typer.Option("--subtasks", "-n", help="Number of subtasks, N; from the memory if left out."),
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option("--size", "-s", help="Most entities of a subtask, both graphs together, S.")
-    ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="fast, or best: more accurate, and far slower without a GPU.")
-    ] = None,
+    subtasks: Subtasks = None,
+    size: Size = None,
+    preset: Preset = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="label-propagation, rrea, dual-amn, gcn-align, or some joined by + as an ensemble."
-        ),
+        typer.Option(help="label-propagation, rrea, dual-amn, gcn-align, or several joined by +."),
     ] = None,
     division: Annotated[
         str | None, typer.Option(help="joint, divea, random, cps, sbp, isbp or whole.")
@@ -45,27 +50,28 @@ def align(
     matching: Annotated[str | None, typer.Option(help="sinkhorn, csls or cosine.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Rounds of dividing, solving and learning.")] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(help="Leave out pairs that are right with a lower probability.")
+        float | None, typer.Option(help="Leave out pairs below this probability of being correct.")
     ] = None,
     precision: Annotated[
-        float | None, typer.Option(help="Leave out as many pairs as it takes for this share of right ones.")
+        float | None, typer.Option(help="Leave out pairs so that this share of the rest should be correct.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same bytes.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="JSON file of settings; options given here come first.")
-    ] = None,
+    random_seed: RandomSeed = None,
+    config: Config = None,
+    assignments: Assignments = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(help="Host memory to keep within, as 4GiB, by solving one subtask at a time."),
+        typer.Option(help="Host memory limit, as 4GiB; subtasks are then solved one at a time."),
     ] = None,
-    gpu_memory: Annotated[str | None, typer.Option(help="GPU memory to keep within, as 2GiB.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, as 2GiB.")] = None,
     executor: Annotated[
-        str, typer.Option(help="Who solves the subtasks: inline, local or ray; auto uses all cores.")
+        str, typer.Option(help="inline (this process), local (worker processes) or ray; auto chooses.")
     ] = "auto",
-    workers: Annotated[int | None, typer.Option(help="Processes that solve subtasks side by side.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes that solve subtasks.")] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster, as auto or host:port.")] = None,
-    gpu_share: Annotated[float, typer.Option(help="Share of a GPU that a job takes on a Ray cluster.")] = 1.0,
+    gpu_share: Annotated[
+        float | None, typer.Option(help="Share of a GPU that a job takes on a Ray cluster.")
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a subtask counts as failed.")
     ] = None,
@@ -73,18 +79,19 @@ def align(
     profile: Annotated[
         bool, typer.Option("--profile", help="Write where time went to RUN/profile.txt.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Align two graphs: write a table that says which entity here is which entity there.
 
-    The run directory holds everything. If the command is killed, the same command goes on where it
-    was, and ends with the same bytes; so does `divea align --out RUN` alone. With other settings or inputs it
-    refuses. `divea status RUN` looks in from another terminal; `divea evaluate RUN --gold FILE`
-    compares with known links.
+    The run directory holds everything. If the command is killed, the same command continues where it was
+    and ends with the same bytes; so does `divea align --out RUN` alone. With other settings or inputs it
+    refuses. `divea status RUN` looks in from another terminal; `divea evaluate RUN --gold FILE` compares
+    the result with known links.
 
-    Without options, the memory of this machine decides into how many subtasks to divide. RUN/mappings.tsv
-    has a line for each source that got a target, RUN/ranked.parquet the best targets of every source.
+    By default the memory of this machine decides how many subtasks there are. RUN/mappings.tsv has a line
+    per source that got a target, RUN/ranked.parquet the best targets of every source. `divea settings`
+    explains all settings.
 
     Examples:
 
@@ -92,86 +99,72 @@ def align(
 
         divea align --source a.nt.gz --target b.ttl --seeds known.tsv --out run -n 20 -s 30000
 
-        divea align zh_en --seeds sup_ent_ids --out run -n 5 -s 7792 --model rrea --iterations 5
+        divea align pair/task --out run -n 5 --model rrea --set model.rrea.loss=hard --set model.rrea.steps=60
 
-        divea align zh_en --seeds sup_ent_ids --out run --config settings.json
+        divea align pair/task --out run --config settings.yaml
     """
     from divea.cli.progress import Progress
-    from divea.division.plan import parse_memory
-    from divea.run.align import align_in
-    from divea.run.directory import is_run
-    from divea.run.prepare import Limits
-    from divea.run.staff import Staff
+    from divea.config.executor import ExecutorSettings
+    from divea.resources.limits import Limits
+    from divea.runs.align import align_in
+    from divea.runs.layout import is_run
 
     if out is None:
         raise InputError("name a run directory with --out")
-    limits = Limits(
-        device,
-        None if memory is None else parse_memory(memory),
-        None if gpu_memory is None else parse_memory(gpu_memory),
+    options = {
+        "subtasks": subtasks,
+        "size": size,
+        "model.name": model,
+        "division.name": division,
+        "matching.method": matching,
+        "iterations": iterations,
+        "confidence.min_confidence": min_confidence,
+        "confidence.precision": precision,
+        "random_seed": random_seed,
+    }
+    given = given_settings(preset, config, assignments, options)
+    settings = None if given is None else checked_settings(given)
+    about_executor = {
+        "name": executor,
+        "workers": workers,
+        "address": address,
+        "timeout": timeout,
+        "gpu_share": gpu_share,
+    }
+    how = ExecutorSettings.checked(
+        {name: value for name, value in about_executor.items() if value is not None}
     )
-    given = _settings(
-        preset,
-        config,
-        subtasks=subtasks,
-        size=size,
-        model=model,
-        division=division,
-        matching=matching,
-        iterations=iterations,
-        min_confidence=min_confidence,
-        precision=precision,
-        seed=seed,
-    )
-    staff = Staff(executor, workers, address, timeout, gpu_share)
+    limits = Limits.of(device, memory, gpu_memory)
     read = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
         read = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
-            unsolved = align_in(out, read, given, limits, staff, progress, folder)
+            unsolved = align_in(
+                out, read, settings, limits=limits, executor=how, listener=progress, folder=folder
+            )
     except KeyboardInterrupt:
-        what = f"`divea align --out {out}` goes on from here" if is_run(out) else "nothing was done yet"
+        what = f"`divea align --out {out}` continues from here" if is_run(out) else "nothing was done yet"
         typer.echo(f"interrupted; {what}", err=True)
         raise typer.Exit(130) from None
     if not quiet:
-        _say_result(out)
+        _print_result(out)
     for item in unsolved:
         last = item.log.strip().splitlines()[-1:] or ["no log"]
-        typer.echo(f"divea: iteration {item.iteration}, subtasks {item.subtasks}: {last[0]}", err=True)
+        typer.echo(f"divea: iteration {item.iteration + 1}, subtasks {item.subtasks}: {last[0]}", err=True)
     if unsolved:
         typer.echo(f"divea: {len(unsolved)} failed; {out}/log.jsonl has their logs", err=True)
         raise typer.Exit(3)
 
 
-def _settings(preset: str | None, config: Path | None, **options: Any) -> dict[str, Any]:
-    """What was given: options come before a file of settings, and that before a preset."""
-    from divea.alignment.settings import PRESETS, Settings
-
-    given: dict[str, Any] = {}
-    if preset is not None:
-        Settings.preset(preset)
-        given = PRESETS[preset]
-    if config is not None:
-        try:
-            found = json.loads(config.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot be read as JSON: {error}", path=config) from error
-        if not isinstance(found, dict):
-            raise InputError("holds no settings: expected a JSON object", path=config)
-        Settings.of(found, config)
-        given = given | found
-    return given | {name: value for name, value in options.items() if value is not None}
-
-
-def _say_result(out: Path) -> None:
+def _print_result(out: Path) -> None:
     import pyarrow.parquet as pq
 
-    from divea.run.directory import MAPPINGS
+    from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
 
     count = pq.read_metadata(out / MAPPINGS).num_rows
-    typer.echo(f"{out / 'mappings.tsv'}: {count} pairs; {out / 'ranked.parquet'}: the ranked lists")
+    typer.echo(f"{out / MAPPINGS_TSV}: {count} pairs; {out / RANKED}: the ranked lists")
 
 
 @contextmanager

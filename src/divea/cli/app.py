@@ -1,4 +1,4 @@
-"""The `divea` command and how it ends: 0 done, 2 bad input, 3 some subtasks failed, 130 interrupted."""
+"""The `divea` command. Exit codes: 0 done, 2 bad input, 3 some subtasks failed, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from divea.cli.evaluate_division import evaluate_division
 from divea.cli.info import info
 from divea.cli.plan import plan
 from divea.cli.reproduce import reproduce
+from divea.cli.settings import settings
 from divea.cli.status import runs, status
 from divea.cli.synth import synth
 from divea.errors import InputError
@@ -37,6 +38,7 @@ app.command()(synth)
 app.command()(divide)
 app.command()(evaluate_division)
 app.command()(plan)
+app.command()(settings)
 app.command()(reproduce)
 
 
@@ -65,6 +67,6 @@ def main() -> None:
         print(f"divea: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of our output went away, as `divea info ... | head -1` does.
+        # The reader of the output went away, as in `divea info ... | head -1`.
         sys.stderr.close()
         sys.exit(0)

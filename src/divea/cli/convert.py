@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, open_task, working
+from divea.cli.options import Seeds, SkipUnknownSeeds, Source, Target, open_task, working
 from divea.errors import InputError
 
 
@@ -25,10 +25,10 @@ def convert(
 ) -> None:
     """Convert a graph, a file of mappings, or a whole task.
 
-    A file becomes a file in the format that the output's name says: a graph .nt, .ttl, .tsv,
-    .csv or .parquet (and .gz, .bz2, .xz or .zst behind it); mappings .sssom.tsv, .tsv, .csv,
-    .parquet, .nt (owl:sameAs) or .rdf (OAEI). A task folder, or two graphs with seeds, become a
-    task folder in the layout of --to. Test links in a task folder are not carried over.
+    The name of the output says the format. Graphs: .nt, .ttl, .tsv, .csv or .parquet, followed by .gz,
+    .bz2, .xz or .zst if it should be compressed. Mappings: .sssom.tsv, .tsv, .csv, .parquet, .nt
+    (owl:sameAs) or .rdf (OAEI). A task folder, or two graphs with seeds, become a task folder in the layout
+    of --to. Test links are not copied.
 
     Examples:
 
@@ -36,7 +36,7 @@ def convert(
 
         divea convert mappings.tsv mappings.sssom.tsv
 
-        divea convert ../shared/data/dbp15k/zh_en zh_en --seeds sup_ent_ids --to openea
+        divea convert pair/task pair-openea --to openea
 
         divea convert --source a.nt --target b.nt --seeds known.tsv task
     """
@@ -47,7 +47,7 @@ def convert(
         raise InputError("name what to read and what to write")
     if given is not None and not given.is_dir():
         if source is not None or target is not None or seeds is not None:
-            raise InputError("--source, --target and --seeds make a task; a single file goes without them")
+            raise InputError("--source, --target and --seeds make a task; they do not go with a single file")
         _convert_file(given, output)
     else:
         _convert_task(given, output, to, source, target, seeds, skip_unknown_seeds)
@@ -84,4 +84,4 @@ def _convert_task(
         left_out = write_task(task, output, to)
     typer.echo(f"{output}: {task.source} and {task.target}, {len(task.seeds)} seeds")
     for sentence in left_out:
-        typer.echo(f"note: {sentence} ({to} has no place for them)", err=True)
+        typer.echo(f"note: {sentence} (the layout {to} cannot hold them)", err=True)

@@ -1,14 +1,28 @@
-"""`divea divide`: cut a task into subtasks, as files that any aligner reads."""
+"""`divea divide`: divide a task into subtasks, as files that any aligner reads."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
-from divea.errors import InputError
+from divea.cli.options import (
+    Assignments,
+    Config,
+    RandomSeed,
+    Seeds,
+    Size,
+    SkipUnknownSeeds,
+    Source,
+    Subtasks,
+    Target,
+    TaskFolder,
+    checked_settings,
+    given_settings,
+    open_task,
+    working,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,22 +30,20 @@ if TYPE_CHECKING:
 
 def divide(
     task: TaskFolder = None,
-    parts: Annotated[int, typer.Option("--parts", "-n", help="Number of subtasks, N.")] = 5,
-    size: Annotated[
-        int | None, typer.Option("--size", "-s", help="Most entities of a subtask, both graphs together, S.")
-    ] = None,
+    subtasks: Subtasks = None,
+    size: Size = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="New folder to write.")] = None,
     division: Annotated[
-        str, typer.Option(help="divea, random, cps, sbp, isbp or whole; all but the first two ignore S.")
-    ] = "divea",
+        str | None,
+        typer.Option(
+            help="joint and divea (the same in a first iteration), random, cps, sbp, isbp or whole."
+        ),
+    ] = None,
     layout: Annotated[list[str] | None, typer.Option(help="jape, openea; both by default.")] = None,
-    delta1: Annotated[float | None, typer.Option(help="Source share of S; chosen if left out.")] = None,
-    delta2: Annotated[float, typer.Option(help="Connecting entities' share of the target.")] = 0.0,
-    partitioner: Annotated[str, typer.Option(help="metis, kaminpar or random.")] = "metis",
-    locality: Annotated[str, typer.Option(help="propagate, or bfs as in the paper.")] = "propagate",
-    evidence: Annotated[str, typer.Option(help="first_order, rounds or exact.")] = "first_order",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    random_seed: RandomSeed = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
     source: Source = None,
     target: Target = None,
     seeds: Seeds = None,
@@ -39,41 +51,43 @@ def divide(
 ) -> None:
     """Divide a task into subtasks that fit a size limit, and show what each one holds.
 
-    Writes every subtask in the layouts of JAPE and OpenEA, so that any aligner can be trained on
-    it, and a table of them. Without --out it only shows the table.
+    This is the first division that `divea align` with the same options would make. Every subtask is written
+    in the layouts of JAPE and OpenEA, so that any aligner can be trained on it; files `unmatched` and
+    `candidates` name the entities to match, and those to match them with.
 
     Examples:
 
-        divea divide ../shared/data/dbp15k/zh_en --seeds sup_ent_ids -n 5 -s 7792 -o zh_en_divided
+        divea divide pair/task -n 5 -s 6000 --out parts
 
-        divea divide task -n 5 --division cps -o rival
+        divea divide pair/task -n 5 --division cps --out parts
+
+        divea divide pair/task -n 5 --set division.delta1=0.5 --set division.evidence.method=rounds
     """
-    from divea.division import EvidenceSettings, division_strategy, write_division
+    from divea.division import make_strategy, write_division
     from divea.division.summary import summarise
+    from divea.resources.limits import Limits
+    from divea.resources.machine import resolve_device
+    from divea.resources.plan import plan_subtasks
 
-    more: dict[str, Any] = {}
-    if division in ("divea", "random"):
-        more = {"delta1": delta1, "delta2": delta2, "locality": locality}
-        more["evidence"] = EvidenceSettings(method=evidence, device=device)
-        if division == "divea":
-            more["partitioner"] = partitioner
-    strategy = division_strategy(division, parts, size, seed=seed, **more)
+    options = {"subtasks": subtasks, "size": size, "division.name": division, "random_seed": random_seed}
+    settings = checked_settings(given_settings(None, config, assignments, options))
+    where = resolve_device(device)
     opened = open_task(task, source, target, seeds, skip_unknown_seeds)
-    if parts > (most := len(opened.unmatched_source)):
-        raise InputError(f"{parts} subtasks for {most} entities that are to be matched: N is too large")
+    plan = plan_subtasks(opened, settings, where, Limits.of(device))
+    strategy = make_strategy(opened, settings.resolved(subtasks=plan.subtasks, size=plan.size), where)
     with working("dividing"):
         done = strategy.divide(opened)
         table = summarise(done, opened)
     if out is not None:
         with working(f"writing {out}"):
             write_division(done, opened, out, layouts=layout or ("jape", "openea"), table=table)
-    show(table)
-    for note in done.notes:
+    print_subtasks(table)
+    for note in (*plan.notes, *done.notes):
         typer.echo(f"note: {note}", err=True)
 
 
-def show(table: pa.Table) -> None:
-    """Print a table of subtasks; a long one by its first, last and outermost rows only."""
+def print_subtasks(table: pa.Table) -> None:
+    """Print a table of subtasks; of a long one, the first ten and the last five rows."""
     from rich.console import Console
     from rich.table import Table
 

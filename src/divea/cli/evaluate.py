@@ -1,4 +1,4 @@
-"""`divea evaluate`: how good an alignment is, on links that it never saw."""
+"""`divea evaluate`: how good an alignment is, judged by links that it never saw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from divea.cli.task_input import working
+from divea.cli.options import working
 
 
 def evaluate(
@@ -18,7 +18,8 @@ def evaluate(
         str, typer.Option(help="open: rank all targets without a seed; closed: those of the gold links only.")
     ] = "open",
     min_confidence: Annotated[
-        float | None, typer.Option(help="Judge all pairs at least so sure, not those of the table.")
+        float | None,
+        typer.Option(help="Evaluate all assigned pairs above this confidence, not those in the mappings."),
     ] = None,
     task: Annotated[Path | None, typer.Option(help="Task folder whose own ids the gold file uses.")] = None,
     as_json: Annotated[
@@ -27,15 +28,15 @@ def evaluate(
 ) -> None:
     """Compare an alignment with known links.
 
-    Coverage: the share of links whose target was a candidate in its source's subtask. Hits@k and MRR:
-    where the true target stands in the ranked list of its source; a link that is not in the list counts 0.
-    Precision and recall are of the pairs in the one-to-one table.
+    Coverage is the share of links whose target was a candidate in its source's subtask. Hits@k and MRR say
+    where the true target stands in the ranked list of its source; a link whose target is not in the list
+    counts 0. Precision and recall are those of the mappings. docs/glossary.md defines each figure.
 
     Examples:
 
         divea evaluate run --gold pair/gold.tsv
 
-        divea evaluate run --gold ref_ent_ids --protocol closed --json
+        divea evaluate run --gold pair/gold.tsv --protocol closed --json
     """
     from divea.api import Alignment
 
@@ -49,12 +50,11 @@ def evaluate(
     for name, value in found.as_dict().items():
         typer.echo(f"{name:10}{value:.4f}")
     pairs = found.pairs
-    typer.echo(f"{pairs.given} pairs in the one-to-one table, {pairs.judged} with an end in a gold link:")
-    typer.echo(f"precision {pairs.judged_precision:.4f} of those, recall {pairs.recall:.4f}")
-    typer.echo(
-        f"precision {pairs.end_precision:.4f} by ends, which is what a confidence promises: "
-        "of the entities of gold links that got a match, the share that got the right one"
-    )
-    typer.echo(
-        f"strict precision {pairs.strict_precision:.4f}: pairs that gold knows nothing of count as wrong"
-    )
+    typer.echo(f"{pairs.given} pairs in the mappings, {pairs.judged} of them with an end in a gold link")
+    for name, value, meaning in (
+        ("recall", pairs.recall, "of the gold links"),
+        ("precision", pairs.judged_precision, "of the pairs with an end in a gold link"),
+        ("by ends", pairs.end_precision, "precision by ends: the figure that confidence predicts"),
+        ("strict", pairs.strict_precision, "precision if pairs unknown to gold count as wrong"),
+    ):
+        typer.echo(f"{name:10}{value:.4f}  {meaning}")

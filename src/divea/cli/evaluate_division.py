@@ -1,4 +1,4 @@
-"""`divea evaluate-division`: how many of the gold links a division leaves within reach."""
+"""`divea evaluate-division`: how many gold links the subtasks of a division can find."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from divea.cli.divide import show
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, open_task, working
+from divea.cli.divide import print_subtasks
+from divea.cli.options import Seeds, SkipUnknownSeeds, Source, Target, open_task, working
 
 
 def evaluate_division(
@@ -22,12 +22,12 @@ def evaluate_division(
 ) -> None:
     """Show the coverage of a division: the share of gold links that its subtasks can find.
 
-    `covered`: the target is a candidate in the subtask that must match the source. `together`:
-    both ends stand in some subtask, as the papers of SBP count it.
+    A link is `covered` if its target is a candidate in the subtask that must match its source. Its ends are
+    `together` if both are in some subtask, which is how the papers of SBP count.
 
     Example:
 
-        divea evaluate-division divided --task zh_en --seeds sup_ent_ids --gold ref_ent_ids
+        divea evaluate-division parts --task pair/task --gold pair/gold.tsv
     """
     from divea.division import load_division
     from divea.division.summary import summarise
@@ -40,7 +40,7 @@ def evaluate_division(
         table = summarise(divided, opened)
     table = table.append_column("gold", [list(found.links_by_subtask)])
     table = table.append_column("covered", [list(found.covered_by_subtask)])
-    show(table)
+    print_subtasks(table)
     typer.echo(
         f"coverage {found.share:.4f} ({found.covered} of {found.links} links), "
         f"together in a subtask {found.share_together:.4f}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
+from divea.cli.options import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,17 +19,19 @@ def info(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
-    parts: Annotated[int, typer.Option("--parts", "-n", help="Show how the seeds spread over N parts.")] = 5,
+    subtasks: Annotated[
+        int, typer.Option("--subtasks", "-n", min=1, help="Show how the seeds spread over N parts.")
+    ] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show what is in a task: sizes, degrees, components, seeds, and what may go wrong.
 
-    The last lines cut the source graph into N coherent parts, as a division does, and say how
-    the seeds spread over them: a part without seeds has nothing to start from.
+    The last lines partition the source graph into N parts, as a division does, and show how the seeds
+    spread over them: a part without seeds has nothing to start from.
 
     Examples:
 
-        divea info ../shared/data/dbp15k/zh_en
+        divea info pair/task
 
         divea info --source a.nt.gz --target b.ttl --seeds known.sssom.tsv --json
     """
@@ -37,9 +39,9 @@ def info(
     from divea.graphs.summary import summarise
 
     opened = open_task(task, source, target, seeds, skip_unknown_seeds)
-    with working("counting"):
+    with working("summarising"):
         summary = summarise(opened)
-        summary["parts"] = seeds_by_part(opened, parts)
+        summary["parts"] = seeds_by_part(opened, subtasks)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
         return

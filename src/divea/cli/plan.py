@@ -1,4 +1,4 @@
-"""`divea plan`: how many subtasks of what size fit the memory at hand."""
+"""`divea plan`: how `divea align` would divide a task on this machine, and what that costs."""
 
 from __future__ import annotations
 
@@ -6,36 +6,70 @@ from typing import Annotated
 
 import typer
 
-from divea.cli.task_input import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task
+from divea.cli.options import (
+    Assignments,
+    Config,
+    Preset,
+    Seeds,
+    Size,
+    SkipUnknownSeeds,
+    Source,
+    Subtasks,
+    Target,
+    TaskFolder,
+    checked_settings,
+    given_settings,
+    open_task,
+)
 
 
 def plan(
     task: TaskFolder = None,
-    memory: Annotated[str, typer.Option(help="Memory that a subtask may take, as 4GiB.")] = "4GiB",
-    model: Annotated[str, typer.Option(help="Model that the subtasks are for.")] = "rrea",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    memory: Annotated[str | None, typer.Option(help="Host memory limit, as 4GiB.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, as 2GiB.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    model: Annotated[str | None, typer.Option(help="Model that solves the subtasks.")] = None,
+    subtasks: Subtasks = None,
+    size: Size = None,
+    preset: Preset = None,
+    config: Config = None,
+    assignments: Assignments = None,
     source: Source = None,
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
 ) -> None:
-    """Say how to divide a task so that each subtask fits a memory budget.
+    """Show how `divea align` with the same options would divide a task.
 
-    N and S come from a measured cost model (docs/division.md), and so does the time.
+    The number and size of subtasks come from a cost model that was measured for every built-in model
+    (docs/notes/division.md), and so does the time.
 
-    Example:
+    Examples:
 
-        divea plan ../shared/data/dbp15k/zh_en --seeds sup_ent_ids --memory 1GiB
+        divea plan pair/task --memory 1GiB
+
+        divea plan pair/task --memory 1GiB --model rrea
     """
-    from divea.division.plan import make_plan, parse_memory
+    from divea.resources.costs import COSTS
+    from divea.resources.limits import Limits
+    from divea.resources.machine import resolve_device
+    from divea.resources.plan import estimate, estimate_division, plan_subtasks
 
-    budget = parse_memory(memory)
-    found = make_plan(
-        open_task(task, source, target, seeds, skip_unknown_seeds), budget, model=model, device=device
-    )
-    typer.echo(f"divea divide -n {found.parts} -s {found.size}")
-    typer.echo(f"a subtask takes about {found.memory / 2**30:.2f} GiB with {model} on {device}")
-    typer.echo(f"dividing takes about {found.division_seconds:.0f} s")
-    total = f"{found.model_seconds:.0f} s for all {found.parts} subtasks"
-    place = "one core" if device == "cpu" else device
-    typer.echo(f"{model} takes about {total}, one by one on {place}")
+    options = {"model.name": model, "subtasks": subtasks, "size": size}
+    settings = checked_settings(given_settings(preset, config, assignments, options))
+    limits, where = Limits.of(device, memory, gpu_memory), resolve_device(device)
+    opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    found = plan_subtasks(opened, settings, where, limits)
+    chosen = f"-n {found.subtasks}" + (f" -s {found.size}" if found.size is not None else "")
+    typer.echo(f"divea align would take {chosen}")
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    for name in dict.fromkeys(model.name for model in settings.models()):
+        if (name, where) not in COSTS:
+            typer.echo(f"{name} on {where}: costs were not measured")
+            continue
+        costs = estimate(opened, found, name, where)
+        place = "one core" if where == "cpu" else "one GPU"
+        typer.echo(f"{name} on {where}: about {costs.memory / 2**30:.2f} GiB per subtask")
+        typer.echo(f"{name} on {where}: about {costs.model_seconds:.0f} s per iteration on {place}")
+    typer.echo(f"dividing: about {estimate_division(opened):.0f} s per iteration")

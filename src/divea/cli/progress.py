@@ -1,4 +1,4 @@
-"""What a run says while it is at work: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 
 class Progress:
-    """Listens to the events of a run; goes to stderr, because stdout is for results."""
+    """Prints the events of a run to stderr, because stdout is for results."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False):
         self._quiet, self._verbose = quiet, verbose
@@ -76,7 +76,7 @@ class Progress:
         self._line(f"note: {text}")
 
     def _on_failed(self, iteration: int, subtasks: list[int], log: str) -> None:
-        self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed and are set aside")
+        self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed")
 
     def _on_stage(self, stage: str, iteration: int, seconds: float, peak_memory: int, **facts: Any) -> None:
         if self._verbose:
@@ -92,7 +92,7 @@ class Progress:
         else:
             self._live.console.print(text, markup=False, highlight=False)
 
-    def _show(self, doing: str) -> None:
+    def _show(self, stage: str) -> None:
         if self._live is None:
             return
         left = self._iterations * self._subtasks - self._iteration * self._subtasks - self._done
@@ -100,7 +100,7 @@ class Progress:
             f"iteration {self._iteration + 1} of {self._iterations}",
             f"{self._done} of {self._subtasks} subtasks",
             f"{self._pseudo_seeds} pseudo-seeds",
-            doing,
+            stage,
         ]
         if self._solved_now and left > 0:
             seconds = round(left * self._solving / self._solved_now)

@@ -1,4 +1,4 @@
-"""`divea reproduce`: the paper's experiments again, our figures beside its own."""
+"""`divea reproduce`: the paper's experiments again, with our figures beside the paper's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import typer
 from divea.errors import InputError
 
 if TYPE_CHECKING:
-    from divea.reproduce.cell import Cell
-    from divea.reproduce.recipes import Recipe
-    from divea.reproduce.table import Row
+    from divea.experiments.cell import Cell
+    from divea.experiments.recipes import Recipe
+    from divea.experiments.table import Row
 
 
 def reproduce(
@@ -23,44 +23,50 @@ def reproduce(
             help="cps, sbp, coverage, discovery, informativeness, subtasks, seeds, gains, time or coherence."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells.jsonl, tables and plots.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for runs, tables and plots.")],
     data: Annotated[Path, typer.Option(help="Folder of data sets with their splits.")] = Path(
         "../shared/data"
     ),
-    pairs: Annotated[str, typer.Option(help="Data sets, with commas.")] = "zh_en,fr_en",
+    pairs: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "zh_en,fr_en",
     models: Annotated[
-        str | None, typer.Option(help="Models, with commas; those of the paper's experiment by default.")
+        str | None,
+        typer.Option(help="Models, separated by commas; those of the paper's experiment by default."),
     ] = None,
     splits: Annotated[str, typer.Option(help="Splits, as 0-4 or 0,2.")] = "0-4",
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", help="Only this method, as tables call it. Repeatable."),
+        typer.Option("--method", help="Only this method, by its name in the tables. Repeatable."),
     ] = None,
-    percents: Annotated[str | None, typer.Option(help="Percentages of seeds, with commas.")] = None,
-    subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks, with commas.")] = None,
+    percents: Annotated[str | None, typer.Option(help="Percentages of seeds, separated by commas.")] = None,
+    subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks, separated by commas.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Cells that run at the same time.")] = 1,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Another setting, for all methods alike: rrea.steps=100. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="A setting for all methods that it has an effect on: model.rrea.steps=100. Repeatable.",
+        ),
     ] = None,
     validation: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Judge on this share of the seeds; test links stay unread.")
+        float,
+        typer.Option(min=0, max=0.9, help="Evaluate on this share of the seeds; test links stay unread."),
     ] = 0.0,
     reference: Annotated[Path, typer.Option(help="The paper's figures.")] = Path(
         "../shared/reference-results.tsv"
     ),
     run: Annotated[bool, typer.Option("--run/--no-run", help="--no-run shows what is finished.")] = True,
 ) -> None:
-    """Run an experiment of the paper again and lay our figures beside the paper's.
+    """Run an experiment of the paper again, and print our figures beside the paper's.
 
-    An experiment is a list of cells, each one run of one method on one split. Finished cells stay in
-    OUT/cells.jsonl: give the same command again to go on after a stop. Recipes that need the same cells
-    share them in one OUT: after `cps` and `sbp`, `coverage` costs nothing. Times (`gains`, `time`) mean
-    something with --jobs 1 only.
+    An experiment is a list of cells; each cell is one run of one method on one split. Its run directory is
+    kept in OUT/runs, so the same command continues after a stop. Experiments that need the same cells share
+    them in one OUT: after `cps` and `sbp`, `coverage` costs nothing. Times (`gains`, `time`) only make
+    sense with --jobs 1.
 
-    Writes OUT/NAME.tsv, OUT/NAME.md and, where matplotlib is installed (divea[plots]), OUT/NAME.png and
-    OUT/NAME.svg. `p` is of a paired two-tailed t-test of DivEA against the row's method over the splits.
+    Writes OUT/NAME.tsv, OUT/NAME.md and, if matplotlib is installed (divea[plots]), OUT/NAME.png and
+    OUT/NAME.svg. `p` is that of a two-tailed t-test of DivEA against the row's method, paired over splits.
     `DivEA` is our division, `DivEA (paper)` the paper's.
 
     Examples:
@@ -69,11 +75,11 @@ def reproduce(
 
         divea reproduce coverage --no-run --out results
 
-        divea reproduce cps --validation 0.2 --splits 0 --set rrea.steps=100 --out choice
+        divea reproduce cps --validation 0.2 --splits 0 --set model.rrea.steps=100 --out choice
     """
-    from divea.reproduce.methods import read_changes
-    from divea.reproduce.recipes import RECIPES
-    from divea.reproduce.runner import load, run_cells
+    from divea.experiments.methods import read_changes
+    from divea.experiments.recipes import RECIPES
+    from divea.experiments.run import finished_cells, run_cells
 
     if name not in RECIPES:
         raise InputError(f"unknown experiment {name!r}; choose from {', '.join(RECIPES)}")
@@ -90,18 +96,16 @@ def reproduce(
         validation=validation,
     )
     cells = _with_split(cells, data)
-    path = out / "cells.jsonl"
     failures: list[str] = []
+    metrics = finished_cells(cells, out)
     if run:
-        progress = _Progress(cells, load(path).keys())
+        progress = _Progress(cells, metrics.keys())
         try:
-            records, failures = run_cells(cells, path, data=data, device=device, jobs=jobs, say=progress)
+            metrics, failures = run_cells(cells, out, data=data, device=device, jobs=jobs, report=progress)
         except KeyboardInterrupt:
-            typer.echo("stopped; the same command goes on from here", err=True)
+            typer.echo("stopped; the same command continues from here", err=True)
             raise
-    else:
-        records = load(path)
-    _lay_out(name, recipe, cells, records, reference, out)
+    _write_table(name, recipe, cells, metrics, reference, out)
     if failures:
         raise InputError(f"{len(failures)} cells failed:\n" + "\n".join(failures))
 
@@ -130,8 +134,8 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
-    """The cells whose split the data set has; what is left out is said."""
-    from divea.reproduce.measure import data_folder, split_folder
+    """The cells whose split the data set has; a note names the others."""
+    from divea.experiments.run_cell import data_folder, split_folder
 
     asked = list(dict.fromkeys((cell.pair, cell.percent, cell.split) for cell in cells))
     there = {at for at in asked if split_folder(data_folder(data, at[0]), *at[1:]).is_dir()}
@@ -144,7 +148,7 @@ def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
 
 
 class _Progress:
-    """A line for each finished cell, with the time that is left."""
+    """Prints a line for each finished cell, with the time that is left."""
 
     def __init__(self, cells: list[Cell], finished: Any):
         keys = {cell.key for cell in cells}
@@ -152,29 +156,28 @@ class _Progress:
         self.began, self.ran = time.perf_counter(), 0
         typer.echo(f"{self.total} cells, {self.done} of them finished before", err=True)
 
-    def __call__(self, cell: Cell, record: dict[str, Any]) -> None:
+    def __call__(self, cell: Cell, metrics: dict[str, Any]) -> None:
         self.done, self.ran = self.done + 1, self.ran + 1
         left = (time.perf_counter() - self.began) / self.ran * (self.total - self.done)
-        last = record["iterations"][-1]
+        last = metrics["iterations"][-1]
         typer.echo(
             f"[{self.done}/{self.total}] {cell} ({cell.scale} size): H@1 {last['H@1']:.4f}, "
-            f"coverage {last['coverage']:.4f}, {record['seconds']:.1f} s; about {left:.0f} s left",
+            f"coverage {last['coverage']:.4f}, {metrics['seconds']:.1f} s; about {left:.0f} s left",
             err=True,
         )
 
 
-def _lay_out(
-    name: str, recipe: Recipe, cells: list[Cell], records: dict[str, Any], reference: Path, out: Path
+def _write_table(
+    name: str, recipe: Recipe, cells: list[Cell], metrics: dict[str, Any], reference: Path, out: Path
 ) -> None:
-    """Print and write the table, and draw it where matplotlib is there."""
+    """Print and write the table, and plot it if matplotlib is installed."""
     from rich.console import Console
     from rich.table import Table
 
-    from divea.reproduce.reference import Reference
-    from divea.reproduce.table import as_markdown, as_tsv, rows_of, table_of
+    from divea.experiments.table import Reference, as_markdown, as_tsv, rows_of, table_of
 
     paper = Reference.read(reference) if reference.exists() else None
-    rows = rows_of(recipe, cells, records, paper)
+    rows = rows_of(recipe, cells, metrics, paper)
     table = table_of(recipe, rows)
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.tsv").write_text(as_tsv(table))
@@ -197,7 +200,7 @@ def _draw(recipe: Recipe, rows: list[Row], path: Path) -> None:
     except ImportError:
         typer.echo("no plot: matplotlib is not installed (pip install 'divea[plots]')", err=True)
         return
-    from divea.reproduce.plot import draw
+    from divea.experiments.plot import draw
 
     for ending in (".png", ".svg"):
         draw(recipe, rows, path.with_suffix(ending))

@@ -1,4 +1,4 @@
-"""`divea status` and `divea runs`: how far runs are, from any terminal."""
+"""`divea status` and `divea runs`: the progress of runs, from any terminal."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from divea.run.status import Status
+    from divea.runs.status import Status
 
 
 def status(run: Annotated[Path, typer.Argument(help="Run directory of `divea align`.")]) -> None:
-    """Show how far a run is, at work or not.
+    """Show how far a run is, whether it is running or not.
 
     Example:
 
         divea status run
     """
-    from divea.run.status import status_of
+    from divea.runs.status import status_of
 
     found = status_of(run)
     typer.echo(f"{run}: {found.state}, {found.model}")
@@ -27,10 +27,10 @@ def status(run: Annotated[Path, typer.Argument(help="Run directory of `divea ali
         typer.echo(f"{found.pseudo_seeds} pseudo-seeds")
     if found.failed:
         typer.echo(f"{found.failed} failed; {run}/log.jsonl has their logs")
-    if found.state == "at work":
+    if found.state == "running":
         typer.echo(f"last event {found.seconds:.0f} s ago")
     elif found.state != "finished":
-        typer.echo(f"`divea align --out {run}` goes on with it")
+        typer.echo(f"`divea align --out {run}` continues it")
 
 
 def runs(folder: Annotated[Path, typer.Argument(help="Folder that holds run directories.")] = Path()) -> None:
@@ -40,7 +40,7 @@ def runs(folder: Annotated[Path, typer.Argument(help="Folder that holds run dire
 
         divea runs experiments
     """
-    from divea.run.status import runs_in
+    from divea.runs.status import runs_in
 
     found = runs_in(folder)
     if not found:
@@ -53,6 +53,6 @@ def runs(folder: Annotated[Path, typer.Argument(help="Folder that holds run dire
 
 def _progress(found: Status) -> str:
     if not found.iteration:
-        return "not divided yet"
+        return "not started"
     solved = f"{found.solved} of {found.subtasks} subtasks solved"
     return f"iteration {found.iteration} of {found.iterations}, {solved}"

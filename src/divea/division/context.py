@@ -1,94 +1,193 @@
 """Context graphs: the entities around a part that carry most of the evidence to it (Eq. 10).
 
-Three ways to choose them: `first_order` ranks by the estimated drop cost, `exact` by the paper's,
-and `rounds` removes the least useful entities a few at a time and estimates anew in between, so
-that of two entities which stand in for each other one is kept.
+Three methods choose them. `first_order` ranks entities by the estimated drop cost and `exact` by the paper's.
+`rounds` drops the least useful entities a few at a time and estimates the costs again in between, so that of
+two entities that can replace each other one is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import NEVER, best, positions
-from divea.division.drop_costs import DropCosts
-from divea.division.evidence import EvidenceSettings
-from divea.division.rounds import Elimination, best_few_anchors, marked
-from divea.division.threads import side_by_side
-from divea.graphs.labels import Ids
+from divea.config import EvidenceSettings
+from divea.division.blocks import rows_by_part, submatrix
+from divea.division.drop_costs import BlockCosts, DropCosts
+from divea.division.evidence import EvidenceModel, Flow
+from divea.division.parallel import in_parallel
+from divea.division.selection import EXCLUDED, highest, highest_with_few_anchors
+from divea.graphs.ids import marked, positions
+from divea.types import Ids
+
+ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """One part's graph, reduced to the entities that may be in its context; ids are positions in `kept`."""
+
+    model: EvidenceModel
+    kept: Ids
+    anchors: torch.Tensor
+    receivers: torch.Tensor
+    fixed: torch.Tensor
+    """Entities that stay in any case."""
+    whole: Flow
+    is_anchor: np.ndarray
+    ties: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        adjacency: csr_array,
+        kept: Ids,
+        *,
+        receivers: Ids,
+        anchors: Ids,
+        fixed: Ids,
+        whole: Flow,
+        ties: np.ndarray,
+        settings: EvidenceSettings,
+        device: str,
+    ) -> Elimination:
+        model = EvidenceModel.over(submatrix(adjacency, kept), settings, torch.float64, device)
+        inside = positions(kept, np.intersect1d(anchors, kept))
+        return cls(
+            model,
+            kept,
+            model.column(inside),
+            model.column(positions(kept, receivers)),
+            model.column(positions(kept, fixed)),
+            whole,
+            marked(inside, len(kept)),
+            ties[kept],
+        )
+
+    def eliminate(self, count: int, anchor_limit: int) -> Ids:
+        """Reduce the pool to `count` entities; the costs are estimated again after every round."""
+        present = torch.ones_like(self.receivers)
+        pool = len(self.kept) - int(self.fixed.sum())
+        chosen = np.zeros(0, dtype=np.intp)
+        for number in range(1, ROUNDS + 1):
+            # The same factor in every round.
+            left = round(pool * (min(count, pool) / max(pool, 1)) ** (number / ROUNDS))
+            flow = self.model.flow(self.anchors, self.whole, present)
+            costs = self.model.first_order_drop_costs(self.receivers, flow, self.whole, present)
+            costs.masked_fill_((present == 0) | (self.fixed > 0), EXCLUDED)
+            limit = anchor_limit if number == ROUNDS else left
+            chosen = highest_with_few_anchors(rows_by_part(costs)[0], left, self.is_anchor, limit, self.ties)
+            present.copy_(self.fixed)
+            present[torch.from_numpy(chosen).to(present.device)] = 1
+        return self.kept[chosen]
+
 
 POOL = 4
-"""`rounds` start from this many times the entities that are to be chosen."""
+"""`rounds` starts from this many times the entities that are to be chosen."""
 
 
 def pick_contexts(
     adjacency: csr_array,
-    wanted: Sequence[Ids],
+    receivers: Sequence[Ids],
     anchors: Sequence[Ids],
     counts: Sequence[int],
-    draw: np.ndarray,
+    ties: np.ndarray,
     settings: EvidenceSettings,
     *,
     barred: Ids | None = None,
     anchor_limits: Sequence[int] | None = None,
+    device: str = "cpu",
 ) -> Iterator[Ids]:
-    """For every part, at most `counts[part]` entities that carry evidence to `wanted[part]`, best first.
+    """For every part, the entities that carry most evidence to its receivers, best first.
 
-    `anchors` is one array for each part, or a single one that all parts share (the source side).
-    Nothing in `wanted[part]` or `barred` is picked, no more anchors than `anchor_limits[part]`, and
-    nothing that carries no evidence. Anchors in `barred` are in the context without being picked.
-    Equal costs are decided by the lower `draw`.
+    Parameters
+    ----------
+    receivers
+        For every part, the entities that the evidence is for; they are never picked.
+    anchors
+        One array per part, or a single one that all parts share (the source side).
+    counts
+        For every part, the most entities to pick; entities that carry no evidence are never picked.
+    ties
+        Of entities with equal costs, those with the lower number win.
+    barred
+        Entities that are never picked. Barred anchors pass evidence all the same: they are in the subtask
+        already.
+    anchor_limits
+        For every part, the most anchors to pick.
     """
     size = adjacency.shape[0]
-    never = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
-    shared = marked(anchors[0], size) if len(anchors) == 1 else None
-    drop_costs = DropCosts.of(adjacency, wanted, anchors, settings)
+    is_barred = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
+    drop_costs = DropCosts.of(adjacency, receivers, anchors, settings, device)
+    shared_anchors = marked(anchors[0], size) if len(anchors) == 1 else None
 
-    def pick(block: range) -> list[Ids]:
-        rows, costs, flows = drop_costs.of_block(block)
-        ids = np.arange(size, dtype=np.int32) if rows is None else rows
-        costs[:, never[ids]] = NEVER
-        costs[costs <= 0] = NEVER
-        ties = draw[ids]
+    def pick_by_cost(part: int, costs: np.ndarray, ids: Ids) -> Ids:
+        is_anchor = shared_anchors if shared_anchors is not None else marked(anchors[part], size)
+        limit = counts[part] if anchor_limits is None else anchor_limits[part]
+        return ids[highest_with_few_anchors(costs, counts[part], is_anchor[ids], limit, ties[ids])]
+
+    def pick_in_rounds(part: int, costs: np.ndarray, ids: Ids, block: BlockCosts, at: int) -> Ids:
+        own_anchors = anchors[part % len(anchors)]
+        fixed = np.union1d(receivers[part], own_anchors[is_barred[own_anchors]])
+        pool = ids[highest(costs, POOL * counts[part], ties[ids])]
+        kept = np.union1d(fixed, pool).astype(np.int32)
+        elimination = Elimination.of(
+            adjacency,
+            kept,
+            receivers=receivers[part],
+            anchors=own_anchors,
+            fixed=fixed,
+            whole=block.flows[at].at(positions(block.rows, kept)),
+            ties=ties,
+            settings=settings,
+            device=device,
+        )
+        limit = counts[part] if anchor_limits is None else anchor_limits[part]
+        return elimination.eliminate(counts[part], limit)
+
+    def pick(parts: range) -> list[Ids]:
+        block = drop_costs.of_block(parts)
+        ids = np.arange(size, dtype=np.int32) if block.rows is None else block.rows
+        block.costs[:, is_barred[ids]] = EXCLUDED
+        block.costs[block.costs <= 0] = EXCLUDED
         picked = []
-        for part, own, whole in zip(block, costs, flows, strict=True):
-            count, starts = counts[part], anchors[part % len(anchors)]
-            own[positions(rows, wanted[part])] = NEVER
-            limit = count if anchor_limits is None else anchor_limits[part]
-            if settings.method != "rounds":
-                is_anchor = (marked(starts, size) if shared is None else shared)[ids]
-                picked.append(ids[best_few_anchors(own, count, is_anchor, limit, ties)])
+        for at, (part, costs) in enumerate(zip(parts, block.costs, strict=True)):
+            costs[positions(block.rows, receivers[part])] = EXCLUDED
+            if settings.method == "rounds":
+                picked.append(pick_in_rounds(part, costs, ids, block, at))
             else:
-                pool = ids[best(own, POOL * count, ties)]
-                # An anchor that is barred from being picked is there already.
-                stay = np.union1d(wanted[part], starts[never[starts]])
-                kept = np.union1d(stay, pool).astype(np.int32)
-                inside = whole.at(positions(rows, kept))
-                small = Elimination.cut(adjacency, kept, wanted[part], starts, stay, inside, draw, settings)
-                picked.append(small.eliminate(count, limit))
+                picked.append(pick_by_cost(part, costs, ids))
         return picked
 
-    for picked in side_by_side(pick, drop_costs.blocks()):
+    for picked in in_parallel(pick, drop_costs.blocks()):
         yield from picked
 
 
-def connect(
+def connect_candidates(
     adjacency: csr_array,
     ranked: Sequence[Ids],
     anchors: Sequence[Ids],
     share: float,
-    draw: np.ndarray,
+    ties: np.ndarray,
     settings: EvidenceSettings,
     *,
     barred: Ids,
+    device: str = "cpu",
 ) -> list[tuple[Ids, Ids]]:
     """Candidates and connecting entities of every part's target side.
 
-    `ranked` are a part's candidates, best first, as many as there is room for beside its anchors;
-    connecting entities take `share` of the whole side from the tail of them. Places that no
-    connecting entity is worth stay with the candidates.
+    Parameters
+    ----------
+    ranked
+        For every part, its candidates, best first: as many as fit beside the anchors.
+    share
+        The share of the target side that connecting entities take, at the expense of the lowest-ranked
+        candidates. Unused slots return to the candidates.
+    barred
+        Entities that cannot connect: the anchors of all parts.
     """
     counts = [
         min(int(share * (len(order) + len(fixed))), len(order) // 2)
@@ -96,10 +195,10 @@ def connect(
     ]
     if not any(counts):
         return [(order, order[:0]) for order in ranked]
-    first = [order[: len(order) - count] for order, count in zip(ranked, counts, strict=True)]
-    picked = pick_contexts(adjacency, first, anchors, counts, draw, settings, barred=barred)
+    certain = [order[: len(order) - count] for order, count in zip(ranked, counts, strict=True)]
+    picked = pick_contexts(adjacency, certain, anchors, counts, ties, settings, barred=barred, device=device)
     sides = []
-    for order, sure, connecting in zip(ranked, first, picked, strict=True):
+    for order, sure, connecting in zip(ranked, certain, picked, strict=True):
         rest = order[len(sure) :]
         rest = rest[~np.isin(rest, connecting)][: len(rest) - len(connecting)]
         sides.append((np.concatenate([sure, rest]), connecting))

@@ -1,7 +1,7 @@
-"""Counterpart discovery: which target entities may be the matches of each part's unmatched ones.
+"""Counterpart discovery: which target entities are likely counterparts of each part's unmatched entities.
 
-Whoever is near the target anchors of a part is a likely counterpart of its members (`locality`). What
-a model learned in an earlier iteration is added on top (Eqs. 3-5).
+Entities near the target anchors of a part are (Eq. 2, `locality`). From the second iteration on, what a model
+learned is added as a similarity weight (Eqs. 3 to 5).
 """
 
 from __future__ import annotations
@@ -12,36 +12,38 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import NEVER, best, by_part, tie_draw
-from divea.division.locality import measure
-from divea.division.threads import side_by_side
+from divea.division.blocks import rows_by_part
+from divea.division.locality import LOCALITIES
+from divea.division.parallel import in_parallel
+from divea.division.selection import EXCLUDED, highest, tie_breakers
 from divea.graphs import Links
-from divea.graphs.labels import Ids
+from divea.graphs.ids import marked
+from divea.types import Ids
 
 
-def likelihood(adjacency: csr_array, seeds: Ids) -> np.ndarray:
-    """How likely entities are to have a counterpart at all, by their degree; 1 is as likely as any.
+def counterpart_odds(adjacency: csr_array, seeds: Ids) -> np.ndarray:
+    """How likely an entity is to have a counterpart, judged by its degree; at most 1.
 
-    Where entities of some degree are rarer among the seeds than in the graph, they are so much less
-    likely: in DBP15K, 18 % of the target entities have one neighbour, but 1 in 300 of the seeds'.
-    Degrees are told apart by half octaves.
+    Entities of a degree that is rarer among the seeds than in the graph are that much less likely: in DBP15K,
+    18 % of the target entities have one neighbour, but 1 in 300 of the seeds. Degrees are grouped into half
+    octaves.
 
     >>> path = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
-    >>> likelihood(path, np.array([1, 2])).tolist()  # the ends are expected once among two seeds
+    >>> counterpart_odds(path, np.array([1, 2])).tolist()  # one of two seeds is expected at an end
     [0.5, 1.0, 1.0, 0.5]
     """
-    kind = np.rint(2 * np.log2(np.maximum(np.diff(adjacency.indptr), 1))).astype(np.int64)
-    total = np.bincount(kind)
-    expected = total * len(seeds) / max(1, len(kind))
-    seen = np.bincount(kind[seeds], minlength=len(total))
-    # One more of each, so that few seeds say little.
-    odds: np.ndarray = np.minimum(1, (seen + 1) / (expected + 1)).astype(np.float32)[kind]
+    octave = np.rint(2 * np.log2(np.maximum(np.diff(adjacency.indptr), 1))).astype(np.int64)
+    entities = np.bincount(octave)
+    expected = entities * len(seeds) / max(1, len(octave))
+    seen = np.bincount(octave[seeds], minlength=len(entities))
+    # Add-one smoothing: few seeds say little.
+    odds: np.ndarray = np.minimum(1, (seen + 1) / (expected + 1)).astype(np.float32)[octave]
     return odds
 
 
-def discover(
+def discover_candidates(
     adjacency: csr_array,
-    anchors: Links,
+    links: Links,
     groups: Ids,
     counts: np.ndarray,
     *,
@@ -49,71 +51,96 @@ def discover(
     locality: str = "propagate",
     similarity: csr_array | None = None,
     beta: float = 1.0,
-    seed: int = 0,
+    random_seed: int = 0,
     device: str = "cpu",
-    passing: csr_array | None = None,
+    transition: csr_array | None = None,
     side: str = "target",
 ) -> Iterator[Ids]:
-    """For every part, its `counts[part]` best candidates, best first.
+    """For every part, its best candidates, best first.
 
-    `anchors` are the links that nearness is measured from (the seeds, and pseudo-seeds if there
-    are any), `groups` is the part of every source entity, and `taken` the target entities that
-    are no candidate for anybody: those of the seeds. `similarity` holds Eq. 4 for part and
-    entity. Entities out of reach come last, in the order of a seeded draw, which also decides
-    between equals. `passing` is what the locality makes of the adjacency, for who discovers twice.
-    `side` says whose graph it is: equal ids of the two graphs are to draw differently.
+    Entities out of reach come last, in the order of a seeded draw.
+
+    Parameters
+    ----------
+    adjacency
+        Adjacency of the target graph.
+    links
+        The links that locality is measured from: the seeds, and pseudo-seeds if there are any.
+    groups
+        The part of every source entity.
+    counts
+        The number of candidates of every part.
+    taken
+        Target entities that are candidates of no part: the anchors.
+    similarity, beta
+        Similarity weight of part and entity (Eq. 4), and its factor (Eq. 5).
+    transition
+        The locality's `transition` matrix; pass it to avoid computing it again.
+    side
+        "target" or "source": which graph this is, so that both break ties independently.
     """
     size = adjacency.shape[0]
-    draw = tie_draw(size, seed, side)
-    free = np.ones(size, dtype=bool)
-    free[taken] = False
-    passing = measure(locality).passing(adjacency) if passing is None else passing
-    near = measure(locality)(passing, anchors.target, groups[anchors.source], len(counts), device)
-    # The paper's measure knows no such thing.
-    likely = likelihood(adjacency, taken) if locality == "propagate" else np.ones(size, dtype=np.float32)
+    ties = tie_breakers(size, random_seed, side)
+    is_free = ~marked(taken, size)
+    measure = LOCALITIES[locality]
+    matrix = measure.transition(adjacency) if transition is None else transition
+    near = measure(matrix, links.target, groups[links.source], len(counts), device)
+    # The paper's locality knows no odds.
+    odds = counterpart_odds(adjacency, taken) if locality == "propagate" else np.ones(size, np.float32)
+
+    def weights(block: range, rows: Ids | None) -> torch.Tensor:
+        """Eq. 5: locality and similarity of entities (rows) for the parts of a block (columns)."""
+        weight = near.scores(block, rows)
+        weight *= torch.from_numpy(odds if rows is None else odds[rows]).to(device)[:, None]
+        if similarity is not None:
+            dense = similarity[block.start : block.stop].toarray().T.astype(np.float32)
+            learned = beta * torch.from_numpy(dense if rows is None else dense[rows]).to(device)
+            # An entity out of reach is a candidate all the same if a model speaks for it.
+            weight.masked_fill_((weight == EXCLUDED) & (learned > 0), 0.0).add_(learned)
+        return weight
 
     def choose(piece: tuple[range, Ids | None]) -> list[Ids]:
         block, rows = piece
-        scores = near.scores(block, rows)
-        odds = torch.from_numpy(likely if rows is None else likely[rows]).to(device)
-        scores *= odds[:, None]
-        if similarity is not None:
-            learned = similarity[block.start : block.stop].toarray().T.astype(np.float32)
-            weight = beta * torch.from_numpy(learned if rows is None else learned[rows]).to(device)
-            # Out of reach is no bar to an entity that something else speaks for.
-            scores = scores.masked_fill_((scores == NEVER) & (weight > 0), 0.0).add_(weight)
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
-        barred, ties = ~free[ids], draw[ids]
+        is_taken, own_ties = ~is_free[ids], ties[ids]
         chosen = []
-        for part, own in zip(block, by_part(scores), strict=True):
-            own[barred] = NEVER
-            picked = ids[best(own, int(counts[part]), ties)]
-            chosen.append(_filled(picked, int(counts[part]), free, draw))
+        for part, scores in zip(block, rows_by_part(weights(block, rows)), strict=True):
+            scores[is_taken] = EXCLUDED
+            count = int(counts[part])
+            best = ids[highest(scores, count, own_ties)]
+            chosen.append(_filled_up(best, count, is_free, ties))
         return chosen
 
-    for chosen in side_by_side(choose, near.regions()):
+    for chosen in in_parallel(choose, near.regions()):
         yield from chosen
 
 
-def _filled(near: Ids, count: int, free: np.ndarray, draw: np.ndarray) -> Ids:
-    """As many as were asked for: entities out of reach come last, by draw."""
+def _filled_up(near: Ids, count: int, is_free: np.ndarray, ties: np.ndarray) -> Ids:
+    """The entities within reach, filled up to `count` with free ones out of reach, in random order."""
     if len(near) >= count:
         return near
-    rest = free.copy()
-    rest[near] = False
-    beyond = np.flatnonzero(rest).astype(np.int32)
-    return np.concatenate([near, beyond[np.argsort(draw[beyond])][: count - len(near)]])
+    is_left = is_free.copy()
+    is_left[near] = False
+    far = np.flatnonzero(is_left).astype(np.int32)
+    return np.concatenate([near, far[np.argsort(ties[far])][: count - len(near)]])
 
 
 def similarity_weights(
     previous: csr_array, candidates: Sequence[Ids], top_sums: Sequence[np.ndarray], alpha: float = 0.9
 ) -> csr_array:
-    """Eq. 4: every part's candidates weighted by what a model found, over the weights of before.
+    """Similarity weights (Eq. 4) of every part's candidates, on top of those of earlier iterations.
 
-    `top_sums[part][i]` is the sum of the K highest similarities of the part's candidate i to its
-    unmatched entities (Eq. 3). Entities never selected have no weight, which counts as 0; those that
-    are no candidates any more keep their latest.
+    Parameters
+    ----------
+    previous
+        Weights so far, part x entity. Entities that are no longer candidates keep theirs; entities that never
+        were candidates have none, which counts as 0.
+    top_sums
+        For every part and candidate, the sum of its K highest similarities to the part's unmatched entities
+        (Eq. 3).
 
+    Examples
+    --------
     >>> weights = similarity_weights(csr_array((1, 3)), [np.array([0, 2])], [np.array([5.0, 1.0])])
     >>> weights.toarray().astype(float).round(2).tolist()
     [[0.1, 0.0, -0.9]]

@@ -1,4 +1,4 @@
-"""The DivEA division: partition the source, discover counterparts, build contexts within a size limit."""
+"""The DivEA division: partition the source, discover candidates, build contexts within a size limit."""
 
 from __future__ import annotations
 
@@ -6,219 +6,261 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from divea.division.columns import tie_draw
-from divea.division.context import connect, pick_contexts
-from divea.division.discovery import discover
-from divea.division.evidence import EvidenceSettings
+from divea.config import DivisionSettings
+from divea.division.context import connect_candidates, pick_contexts
+from divea.division.discovery import discover_candidates
 from divea.division.groups import group_source, members_of, target_anchors
-from divea.division.locality import measure
+from divea.division.locality import LOCALITIES
+from divea.division.parallel import in_parallel
+from divea.division.selection import tie_breakers
 from divea.division.shares import choose_shares
+from divea.division.strategy import Strategy
 from divea.division.subtask import Division, Feedback, Shares, Subtask
-from divea.division.threads import side_by_side
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
-from divea.graphs.labels import Ids
+from divea.types import Ids
 
 MOST_COPIES = 100
-"""A group of fewer than one in so many of a subtask's entities is refused: the rest would be context,
-written over and over, N times S in all."""
+"""How often an entity may be repeated over all subtasks, on average. With tiny groups in large subtasks
+almost everything would be context, written N times."""
 
 ROOM = 2.4
-"""An S of so many times a group is enough: members, as many candidates, and a fifth of both for context."""
+"""An S of this many times a group is enough: its members, as many candidates, and a fifth of both as
+context."""
 
 
 @dataclass(frozen=True)
-class DivEA:
+class DivEA(Strategy):
     """Divides a task into `parts` subtasks of at most `size` entities.
 
-    `delta1` and `delta2` share the size out (see `Shares`); `delta1` left at None is chosen on a
-    validation part of the seeds.
+    >>> from divea.graphs.planted import planted_pair
+    >>> division = DivEA(parts=2, size=100).divide(planted_pair().task)
+    >>> [subtask.size for subtask in division.subtasks]
+    [100, 100]
     """
 
     parts: int
     size: int
-    seed: int = 0
-    partitioner: str = "metis"
-    locality: str = "propagate"
-    beta: float = 1.0
-    evidence: EvidenceSettings = field(default_factory=EvidenceSettings)
-    delta1: float | None = None
-    delta2: float = 0.0
+    settings: DivisionSettings = field(default_factory=DivisionSettings)
+    random_seed: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.size < 2:
-            raise InputError(f"a subtask holds at least one entity of each graph, so S >= 2, not {self.size}")
+            raise InputError(f"size: a subtask holds at least one entity of each graph, not {self.size}")
+
+    @classmethod
+    def from_settings(
+        cls, parts: int, size: int, settings: DivisionSettings, *, random_seed: int = 0, device: str = "cpu"
+    ) -> Self:
+        return cls(parts, size, settings, random_seed, device)
 
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
-        """The subtasks; after the first iteration only the target sides are built anew.
+        """Divide the task.
 
-        Where the task has more seeds than before, the source contexts are as well, in the same groups.
+        From the second iteration on only the target sides are built again. If seeds were added since, source
+        contexts are chosen again too, for the same groups.
         """
-        watch = _Watch()
-        with watch.step("adjacency"):
-            jobs: list[Callable[[], csr_array]] = [
-                lambda: task.source.adjacency,
-                lambda: measure(self.locality).passing(task.target.adjacency),
-            ]
-            _, passing = side_by_side(lambda job: job(), jobs)
+        timer = _Timer()
+        with timer.step("adjacency"):
+            transition = self._transition(task)
         if feedback is None:
-            groups, shares, notes = self._plan(task, passing, watch)
+            groups, shares, notes = self._plan(task, transition, timer)
         else:
             groups, notes = feedback.previous.groups, feedback.previous.notes
             shares = feedback.previous.shares or Shares()
-        if feedback is not None and feedback.previous.matches_the_same(task):
-            unmatched = [subtask.unmatched for subtask in feedback.previous.subtasks]
-            contexts = [
-                np.setdiff1d(subtask.source_entities, subtask.unmatched)
-                for subtask in feedback.previous.subtasks
-            ]
+        if feedback is not None and feedback.previous.covers_unmatched_of(task):
+            unmatched, contexts = _source_sides_of(feedback.previous)
         else:
             unmatched = members_of(groups, task.unmatched_source)
-            with watch.step("source contexts"):
+            with timer.step("source contexts"):
                 contexts = self._source_contexts(task, unmatched, shares)
-        subtasks = self._target_sides(task, passing, groups, unmatched, contexts, shares, feedback, watch)
+        anchors = target_anchors(task.seeds, task.source.num_entities, contexts)
+        with timer.step("discovery"):
+            candidates = self._candidates(task, transition, groups, unmatched, contexts, anchors, feedback)
+        with timer.step("target contexts"):
+            sides = self._connect(task, candidates, anchors, shares)
+        subtasks = _assemble(task, unmatched, contexts, anchors, sides)
         if feedback is None:
-            notes = (*notes, *self._without_seeds(task, subtasks))
-        return Division(tuple(subtasks), groups, notes, shares, watch.seconds)
+            notes = (*notes, *self._note_on_missing_seeds(task, subtasks))
+        return Division(tuple(subtasks), groups, notes, shares, timer.seconds)
 
-    def _without_seeds(self, task: AlignmentTask, subtasks: list[Subtask]) -> tuple[str, ...]:
-        """A note on subtasks without anything known: too small an S, or too few seeds for so many."""
-        empty = sum(len(subtask.seeds) == 0 for subtask in subtasks)
-        if not empty or not len(task.seeds):
-            return ()
-        said = f"{empty} of {len(subtasks)} subtasks hold no seed, so no model can learn anything there"
-        enough = int(ROOM * len(task.unmatched_source) / self.parts)
-        if self.size < enough:
-            return (f"{said}: N = {self.parts} wants an S of {enough} or more",)
-        return (f"{said}: there are too few seeds for N = {self.parts}",)
+    def _transition(self, task: AlignmentTask) -> csr_array:
+        """The locality's matrix over the target; the source's adjacency is found in parallel."""
+        locality = LOCALITIES[self.settings.locality]
+        jobs: list[Callable[[], csr_array]] = [
+            lambda: task.source.adjacency,
+            lambda: locality.transition(task.target.adjacency),
+        ]
+        _, transition = in_parallel(lambda job: job(), jobs)
+        return transition
 
     def _plan(
-        self, task: AlignmentTask, passing: csr_array, watch: _Watch
+        self, task: AlignmentTask, transition: csr_array, timer: _Timer
     ) -> tuple[Ids, Shares, tuple[str, ...]]:
-        """Groups that fit, and the shares of the size limit."""
-        unmatched = len(task.unmatched_source)
-        most = max(MOST_COPIES, MOST_COPIES * unmatched // self.size)
-        if self.parts > most:
-            raise InputError(
-                f"{self.parts} subtasks of {self.size} entities for {unmatched} that are to be matched: "
-                f"N is at most {most} here, or S must be smaller"
-            )
-        # Left to itself, a group may fill half of S: a subtask needs a candidate for each member.
-        share = Shares(0.5 if self.delta1 is None else self.delta1).source_size(self.size)
-        with watch.step("partition"):
+        """The groups of unmatched source entities, and the shares of the size limit."""
+        self._check_number_of_parts(task)
+        delta1 = self.settings.delta1
+        # Unless told otherwise, a group may fill half of S: a subtask needs a candidate for each member.
+        largest = Shares(0.5 if delta1 is None else delta1).source_size(self.size)
+        with timer.step("partition"):
             groups, notes = group_source(
-                task, self.parts, share=share, partitioner=self.partitioner, seed=self.seed
+                task,
+                self.parts,
+                largest=largest,
+                partitioner=self.settings.partitioner,
+                random_seed=self.random_seed,
             )
-        if self.delta1 is not None:
-            return groups, Shares(self.delta1, self.delta2), notes
-        with watch.step("shares"):
+        if delta1 is not None:
+            return groups, Shares(delta1, self.settings.delta2), notes
+        with timer.step("shares"):
             shares, note = choose_shares(
                 task,
                 groups,
                 self.size,
-                locality=self.locality,
-                evidence=self.evidence,
-                connecting=self.delta2,
-                seed=self.seed,
-                passing=passing,
+                self.settings,
+                random_seed=self.random_seed,
+                device=self.device,
+                transition=transition,
             )
         return groups, shares, (*notes, note)
 
+    def _check_number_of_parts(self, task: AlignmentTask) -> None:
+        unmatched = len(task.unmatched_source)
+        most = max(MOST_COPIES, MOST_COPIES * unmatched // self.size)
+        if self.parts > most:
+            raise InputError(
+                f"subtasks: {self.parts} subtasks of {self.size} entities for {unmatched} unmatched source "
+                f"entities; use at most {most} subtasks, or a smaller size"
+            )
+
     def _source_contexts(self, task: AlignmentTask, unmatched: list[Ids], shares: Shares) -> list[Ids]:
-        size = shares.source_size(self.size)
+        limit = shares.source_size(self.size)
         return list(
             pick_contexts(
                 task.source.adjacency,
                 unmatched,
                 [task.seeds.source],
-                [size - len(members) for members in unmatched],
-                tie_draw(task.source.num_entities, self.seed, "source"),
-                self.evidence,
-                # An anchor takes a place on the target side too: leave half of it to candidates.
-                anchor_limits=[(self.size - size) // 2] * len(unmatched),
+                [limit - len(members) for members in unmatched],
+                tie_breakers(task.source.num_entities, self.random_seed, "source"),
+                self.settings.evidence,
+                # Every anchor takes a place on the target side too: half of that side is for candidates.
+                anchor_limits=[(self.size - limit) // 2] * len(unmatched),
+                device=self.device,
             )
         )
-
-    def _target_sides(
-        self,
-        task: AlignmentTask,
-        passing: csr_array,
-        groups: Ids,
-        unmatched: list[Ids],
-        contexts: list[Ids],
-        shares: Shares,
-        feedback: Feedback | None,
-        watch: _Watch,
-    ) -> list[Subtask]:
-        sources = [
-            np.concatenate([members, context]) for members, context in zip(unmatched, contexts, strict=True)
-        ]
-        anchors = target_anchors(task.seeds, task.source.num_entities, contexts)
-        room = np.array(
-            [self.size - len(own) - len(fixed) for own, fixed in zip(sources, anchors, strict=True)],
-            dtype=np.int64,
-        )
-        with watch.step("discovery"):
-            ranked = self._candidates(task, passing, groups, room, feedback)
-        with watch.step("target contexts"):
-            sides = connect(
-                task.target.adjacency,
-                ranked,
-                anchors,
-                shares.connecting,
-                tie_draw(task.target.num_entities, self.seed, "target"),
-                self.evidence,
-                # A foreign anchor would stand in the subtask without its match.
-                barred=task.seeds.target,
-            )
-
-        def subtask(index: int) -> Subtask:
-            candidates, connecting = sides[index]
-            return Subtask.of(
-                index,
-                task,
-                source_entities=sources[index],
-                target_entities=np.concatenate([anchors[index], candidates, connecting]),
-                unmatched=unmatched[index],
-                candidates=candidates,
-            )
-
-        return list(side_by_side(subtask, range(len(sides))))
 
     def _candidates(
         self,
         task: AlignmentTask,
-        passing: csr_array,
+        transition: csr_array,
         groups: Ids,
-        room: np.ndarray,
+        unmatched: list[Ids],
+        contexts: list[Ids],
+        anchors: list[Ids],
         feedback: Feedback | None,
     ) -> list[Ids]:
-        """As many candidates for each part as there is room, by what is known so far."""
-        near, learned = task.seeds, None
+        """As many candidates for each part as its size limit leaves room for."""
+        taken = [
+            len(own) + len(context) + len(fixed)
+            for own, context, fixed in zip(unmatched, contexts, anchors, strict=True)
+        ]
+        room = self.size - np.array(taken, dtype=np.int64)
+        links, similarity = task.seeds, None
         if feedback is not None:
-            near = near.union(feedback.pseudo_seeds)
-            learned = feedback.similarity
-        ranked = discover(
-            task.target.adjacency,
-            near,
-            groups,
-            room,
-            taken=task.seeds.target,
-            locality=self.locality,
-            similarity=learned,
-            beta=self.beta,
-            seed=self.seed,
-            device=self.evidence.device,
-            passing=passing,
+            links = links.union(feedback.pseudo_seeds)
+            similarity = feedback.similarity
+        return list(
+            discover_candidates(
+                task.target.adjacency,
+                links,
+                groups,
+                room,
+                taken=task.seeds.target,
+                locality=self.settings.locality,
+                similarity=similarity,
+                beta=self.settings.beta,
+                random_seed=self.random_seed,
+                device=self.device,
+                transition=transition,
+            )
         )
-        return list(ranked)
+
+    def _connect(
+        self, task: AlignmentTask, candidates: list[Ids], anchors: list[Ids], shares: Shares
+    ) -> list[tuple[Ids, Ids]]:
+        """Candidates and connecting entities of every part."""
+        return connect_candidates(
+            task.target.adjacency,
+            candidates,
+            anchors,
+            shares.connecting,
+            tie_breakers(task.target.num_entities, self.random_seed, "target"),
+            self.settings.evidence,
+            # An anchor of another part would stand in the subtask without its source end.
+            barred=task.seeds.target,
+            device=self.device,
+        )
+
+    def _note_on_missing_seeds(self, task: AlignmentTask, subtasks: list[Subtask]) -> tuple[str, ...]:
+        """A note if subtasks hold no seed: S is too small, or there are too few seeds for so many
+        subtasks."""
+        without = sum(len(subtask.seeds) == 0 for subtask in subtasks)
+        if not without or not len(task.seeds):
+            return ()
+        note = f"{without} of {len(subtasks)} subtasks hold no seed, so no model can learn anything there"
+        enough = int(ROOM * len(task.unmatched_source) / self.parts)
+        if self.size < enough:
+            return (f"{note}: with {self.parts} subtasks the size should be {enough} or more",)
+        return (f"{note}: there are too few seeds for {self.parts} subtasks",)
 
 
-class _Watch:
+@dataclass(frozen=True)
+class RandomGroups(DivEA):
+    """DivEA with random groups instead of coherent ones: the paper's ablation."""
+
+    @classmethod
+    def from_settings(
+        cls, parts: int, size: int, settings: DivisionSettings, *, random_seed: int = 0, device: str = "cpu"
+    ) -> Self:
+        settings = settings.model_copy(update={"partitioner": "random"})
+        return cls(parts, size, settings, random_seed, device)
+
+
+def _source_sides_of(division: Division) -> tuple[list[Ids], list[Ids]]:
+    """Unmatched entities and source contexts of an earlier division."""
+    unmatched = [subtask.unmatched for subtask in division.subtasks]
+    contexts = [np.setdiff1d(subtask.source_entities, subtask.unmatched) for subtask in division.subtasks]
+    return unmatched, contexts
+
+
+def _assemble(
+    task: AlignmentTask,
+    unmatched: list[Ids],
+    contexts: list[Ids],
+    anchors: list[Ids],
+    sides: list[tuple[Ids, Ids]],
+) -> list[Subtask]:
+    def subtask(part: int) -> Subtask:
+        candidates, connecting = sides[part]
+        return Subtask.of(
+            part,
+            task,
+            source_entities=np.concatenate([unmatched[part], contexts[part]]),
+            target_entities=np.concatenate([anchors[part], candidates, connecting]),
+            unmatched=unmatched[part],
+            candidates=candidates,
+        )
+
+    return list(in_parallel(subtask, range(len(sides))))
+
+
+class _Timer:
     """Wall time by step."""
 
     def __init__(self) -> None:
@@ -226,6 +268,6 @@ class _Watch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
+        start = time.perf_counter()
         yield
-        self.seconds[name] = time.perf_counter() - began
+        self.seconds[name] = time.perf_counter() - start

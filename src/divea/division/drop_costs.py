@@ -1,4 +1,4 @@
-"""Drop costs of entities for every part, each in the region of the graph that matters to the part."""
+"""Drop costs (Eq. 10) of entities for every part, computed in the region of the graph around each part."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import by_part, column_blocks, cut_out, positions, region
-from divea.division.evidence import EvidenceModel, EvidenceSettings, Flow, exact_costs
-from divea.graphs.labels import Ids
+from divea.config import EvidenceSettings
+from divea.division.blocks import column_blocks, region_rows, rows_by_part, submatrix
+from divea.division.evidence import EvidenceModel, Flow, exact_drop_costs
+from divea.graphs.ids import positions
+from divea.types import Ids
+
+
+@dataclass(frozen=True)
+class BlockCosts:
+    """The drop costs of a block of parts."""
+
+    rows: Ids | None
+    """The entities of the region; None for the whole graph."""
+    costs: np.ndarray
+    """One row per part, one column per entity of the region."""
+    flows: list[Flow]
+    """For each part, the last layers of the flow over the whole graph, in the region."""
 
 
 @dataclass(frozen=True)
@@ -19,70 +33,80 @@ class DropCosts:
     """The cost of dropping each entity, for every part; see `pick_contexts` for the fields."""
 
     adjacency: csr_array
-    wanted: Sequence[Ids]
+    receivers: Sequence[Ids]
     anchors: Sequence[Ids]
     settings: EvidenceSettings
+    device: str
     model: EvidenceModel
-    flow: Flow | None
-    """Where all parts share their anchors, one flow for all."""
+    shared_flow: Flow | None
+    """One flow for all parts, where they share their anchors."""
 
     @classmethod
     def of(
-        cls, adjacency: csr_array, wanted: Sequence[Ids], anchors: Sequence[Ids], settings: EvidenceSettings
+        cls,
+        adjacency: csr_array,
+        receivers: Sequence[Ids],
+        anchors: Sequence[Ids],
+        settings: EvidenceSettings,
+        device: str,
     ) -> DropCosts:
         dtype = torch.float32 if settings.method == "first_order" else torch.float64
-        model = settings.model(adjacency, dtype)
-        flow = model.flow(model.column(anchors[0])) if len(anchors) == 1 else None
-        return cls(adjacency, wanted, anchors, settings, model, flow)
+        model = EvidenceModel.over(adjacency, settings, dtype, device)
+        shared_flow = model.flow(model.column(anchors[0])) if len(anchors) == 1 else None
+        return cls(adjacency, receivers, anchors, settings, device, model, shared_flow)
 
     def blocks(self) -> Iterator[range]:
-        """The parts whose costs are found together."""
-        return column_blocks(self.adjacency.shape[0], len(self.wanted), self.model.adjacency.dtype)
+        """The parts whose costs are computed together."""
+        return column_blocks(self.adjacency.shape[0], len(self.receivers), self.model.adjacency.dtype)
 
-    def of_block(self, block: range) -> tuple[Ids | None, np.ndarray, list[Flow]]:
-        """The region (None for the whole graph); in it, a row of costs and the whole flow for each part."""
-        return self._own(block) if self.flow is None else self._shared(block, self.flow)
+    def of_block(self, block: range) -> BlockCosts:
+        """The costs of a block of parts."""
+        if self.shared_flow is None:
+            return self._with_own_flows(block)
+        return self._with_shared_flow(block, self.shared_flow)
 
-    def _shared(self, block: range, flow: Flow) -> tuple[Ids | None, np.ndarray, list[Flow]]:
-        goals = [self.wanted[part] for part in block]
+    def _with_shared_flow(self, block: range, flow: Flow) -> BlockCosts:
+        receivers = [self.receivers[part] for part in block]
         if self.settings.method == "exact":
-            rows, costs = None, exact_costs(self.model, flow.training[0], self.model.columns(goals))
+            rows = None
+            costs = exact_drop_costs(self.model, flow.training[0], self.model.columns(receivers))
         else:
-            rows = _around(self.adjacency, np.concatenate(goals))
-            flow, small = flow.at(rows), self._cut(rows)
-            costs = small.first_order(small.columns([positions(rows, ids) for ids in goals]), flow)
-        return rows, by_part(costs), [Flow(flow.training[-1:], flow.inference[-1:])] * len(block)
+            rows = self._region(receivers)
+            flow, model = flow.at(rows), self._model_of(rows)
+            local = model.columns([positions(rows, ids) for ids in receivers])
+            costs = model.first_order_drop_costs(local, flow)
+        return BlockCosts(rows, rows_by_part(costs), [flow.last_layers()] * len(block))
 
-    def _own(self, block: range) -> tuple[Ids | None, np.ndarray, list[Flow]]:
-        """A flow for every part, from its own anchors."""
-        ends = [ids for part in block for ids in (self.wanted[part], self.anchors[part])]
-        rows = _around(self.adjacency, np.concatenate(ends))
-        small = self._cut(rows)
-        goals = small.columns([positions(rows, self.wanted[part]) for part in block])
-        flow = small.flow(small.columns([positions(rows, self.anchors[part]) for part in block]))
+    def _with_own_flows(self, block: range) -> BlockCosts:
+        """Each part passes evidence from its own anchors."""
+        rows = self._region([ids for part in block for ids in (self.receivers[part], self.anchors[part])])
+        model = self._model_of(rows)
+        receivers = model.columns([positions(rows, self.receivers[part]) for part in block])
+        flow = model.flow(model.columns([positions(rows, self.anchors[part]) for part in block]))
+        parts = range(len(block))
         if self.settings.method == "exact":
-            starts = flow.training[0]
-            each = [exact_costs(small, starts[:, [c]], goals[:, [c]]) for c in range(len(block))]
+            anchors = flow.training[0]
+            each = [exact_drop_costs(model, anchors[:, [part]], receivers[:, [part]]) for part in parts]
             costs = torch.cat(each, dim=1)
         else:
-            costs = small.first_order(goals, flow)
-        last = flow.training[-1], flow.inference[-1]
-        wholes = [Flow([last[0][:, [c]]], [last[1][:, [c]]]) for c in range(len(block))]
-        return rows, by_part(costs), wholes
+            costs = model.first_order_drop_costs(receivers, flow)
+        last = flow.last_layers()
+        return BlockCosts(rows, rows_by_part(costs), [last.column(part) for part in parts])
 
-    def _cut(self, rows: Ids | None) -> EvidenceModel:
+    def _model_of(self, rows: Ids | None) -> EvidenceModel:
         if rows is None:
             return self.model
-        return self.settings.model(cut_out(self.adjacency, rows), self.model.adjacency.dtype)
+        dtype = self.model.adjacency.dtype
+        return EvidenceModel.over(submatrix(self.adjacency, rows), self.settings, dtype, self.device)
 
+    def _region(self, lists: Sequence[Ids]) -> Ids | None:
+        """These entities and their neighbours.
 
-def _around(adjacency: csr_array, members: Ids) -> Ids | None:
-    """The members and whatever touches them.
-
-    That is where the paper's code looks for connecting entities too: one that touches none of
-    those it is for would need others to connect it.
-    """
-    near = np.zeros(adjacency.shape[0], dtype=bool)
-    near[members] = True
-    near[adjacency[members].indices] = True
-    return region(near)
+        The paper's code also looks for connecting entities only there: one that touches no receiver would
+        need further entities to connect it.
+        """
+        members = np.concatenate(lists)
+        near = np.zeros(self.adjacency.shape[0], dtype=bool)
+        near[members] = True
+        near[self.adjacency[members].indices] = True
+        return region_rows(near)

@@ -1,10 +1,10 @@
 """A division on disk: for other aligners, for people, and for divea itself.
 
-OUT/subtasks.tsv                  one line for each subtask: sizes, seeds, evidence, edges kept
+OUT/subtasks.tsv                  one line per subtask: sizes, seeds, evidence, edges kept
 OUT/jape/000/, OUT/openea/000/    the subtasks as task folders that other aligners read, with
     unmatched, candidates         the entities to match, and those to match them with
-OUT/division.json                 what was decided
-OUT/arrays/*.npy                  the subtasks in the ids of the task, to be loaded again
+OUT/division.json                 format, shares and notes
+OUT/arrays/*.npy                  the subtasks in the ids of the task, for `load_division`
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from divea.atomic import new_folder
+from divea.division.parallel import in_parallel
 from divea.division.subtask import Division, Shares, Subtask
-from divea.division.threads import side_by_side
 from divea.errors import InputError
 from divea.formats.delimited import write_columns, write_numbers
-from divea.formats.jape import Jape
 from divea.formats.layouts import Layout
-from divea.formats.openea import OpenEA
 from divea.graphs import AlignmentTask, KnowledgeGraph
-from divea.graphs.labels import Ids
+from divea.io import new_folder
+from divea.registry import LAYOUTS
+from divea.types import Ids
 
-LAYOUTS: dict[str, Layout] = {"jape": Jape(), "openea": OpenEA()}
+LAYOUTS_FOR_ALIGNERS = ("jape", "openea")
 FORMAT = {"format": "divea division", "version": 1}
 _LISTS = ("source_entities", "target_entities", "unmatched", "candidates")
 
@@ -38,31 +37,40 @@ def write_division(
     task: AlignmentTask,
     folder: str | Path,
     *,
-    layouts: Iterable[str] = ("jape", "openea"),
+    layouts: Iterable[str] = LAYOUTS_FOR_ALIGNERS,
     table: pa.Table | None = None,
 ) -> None:
-    """Write a division as a new folder, whole or not at all; `table` goes to subtasks.tsv."""
+    """Write a division as a new folder, complete or not at all.
+
+    Parameters
+    ----------
+    layouts
+        The layouts in which subtasks are written for other aligners; none for divea's own arrays alone.
+    table
+        Summary of the subtasks, for subtasks.tsv.
+    """
     names = list(layouts)
-    unknown = [name for name in names if name not in LAYOUTS]
-    if unknown:
-        raise InputError(f"unknown layout {unknown[0]!r}; choose from {', '.join(LAYOUTS)}")
+    for name in names:
+        if name not in LAYOUTS_FOR_ALIGNERS:
+            raise InputError(f"unknown layout {name!r}; choose from {', '.join(LAYOUTS_FOR_ALIGNERS)}")
     with new_folder(folder) as aside:
         _write_arrays(division, aside)
         if table is not None:
             _write_table(aside / "subtasks.tsv", table)
         if names:
-            for _ in side_by_side(lambda one: _write_subtask(one, task, aside, names), division.subtasks):
+            for _ in in_parallel(lambda one: _write_subtask(one, task, aside, names), division.subtasks):
                 pass
 
 
 def _write_subtask(subtask: Subtask, task: AlignmentTask, folder: Path, layouts: list[str]) -> None:
     local = subtask.local(task)
-    # Another aligner makes an embedding of every relation that is listed: list those in use.
+    # Other aligners make an embedding for every relation listed, so only those in use are listed.
     local = AlignmentTask(_with_used_relations(local.source), _with_used_relations(local.target), local.seeds)
     for name in layouts:
         place = folder / name / f"{subtask.index:03}"
         place.mkdir(parents=True)
-        LAYOUTS[name].write(local, place)
+        layout: Layout = LAYOUTS.load(name)()
+        layout.write(local, place)
         _write_roles(subtask, local, place, by_id=name == "jape")
 
 
@@ -76,7 +84,7 @@ def _with_used_relations(graph: KnowledgeGraph) -> KnowledgeGraph:
 
 
 def _write_roles(subtask: Subtask, local: AlignmentTask, place: Path, by_id: bool) -> None:
-    """The unmatched and the candidates, as the layout names its entities."""
+    """Write unmatched entities and candidates, by id or by label as the layout does."""
     unmatched = np.searchsorted(subtask.source_entities, subtask.unmatched)
     candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
     for name, ids, graph, first in (
@@ -118,7 +126,7 @@ def _write_arrays(division: Division, folder: Path) -> None:
 
 
 def load_division(folder: str | Path, task: AlignmentTask) -> Division:
-    """Open a division that `write_division` wrote, for the task that it divides."""
+    """Open a division that `write_division` wrote; `task` is the task that it divides."""
     folder = Path(folder)
     try:
         about = json.loads((folder / "division.json").read_text())
@@ -128,7 +136,7 @@ def load_division(folder: str | Path, task: AlignmentTask) -> Division:
         columns = {name: _load_lists(folder / "arrays", name, about["subtasks"]) for name in _LISTS}
         notes = tuple(str(note) for note in about["notes"])
         shares = Shares(**about["shares"]) if about["shares"] else None
-    except Exception as error:  # numpy parses headers as Python: a damaged one raises anything
+    except Exception as error:  # numpy evaluates array headers: a damaged one may raise anything
         raise InputError(f"not a divea division ({error})", path=folder) from error
     if len(groups) != task.source.num_entities:
         raise InputError(

@@ -1,15 +1,15 @@
-"""Joint division: once a first iteration has found matches, both graphs are cut together.
+"""Joint division: once an iteration has found matches, both graphs are partitioned together.
 
-DivEA cuts the source and then looks for counterparts in the target; what the cut separates stays separate.
-With pseudo-seeds at hand, the two graphs can be laid over each other: matched entities become one node, and
-a cut of the joined graph puts a source entity and its counterpart, which hang on the same nodes, into one
-part. The cut is drawn anew in every iteration, so that a pair that one division separates meets in another.
+DivEA partitions the source and then looks for candidates in the target; a pair that the partition separates
+stays separate. With pseudo-seeds the two graphs can be merged: matched entities become one node, and a
+partition of the merged graph puts a source entity and its counterpart, which share neighbours, into one part.
+The partition is drawn again in every iteration, so a pair that one division separates may meet in another.
 
-Where a part leaves room in S, its surroundings come in from both graphs alike. Candidates from elsewhere
-alone would cover more links and still lose accuracy: they would be forced upon members, with nobody there
-who wants them more.
+Where a part leaves room in S, its surroundings come in from both graphs alike. Filling the room with
+candidates alone would cover more links and still lower accuracy: their true sources are absent, so they
+produce false matches.
 
-The first iteration is DivEA's: with few seeds the joined graph falls apart into its two halves.
+The first iteration is DivEA's: with few seeds, the merged graph falls apart into its two halves.
 """
 
 from __future__ import annotations
@@ -18,219 +18,298 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from divea.division.columns import NEVER, tie_draw
-from divea.division.discovery import discover
+from divea.config import DivisionSettings
+from divea.division.discovery import discover_candidates
 from divea.division.divea import DivEA
 from divea.division.groups import members_of, renumbered
 from divea.division.partition import partition
+from divea.division.selection import EXCLUDED, tie_breakers
+from divea.division.strategy import Strategy
 from divea.division.subtask import Division, Feedback, Subtask
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
-from divea.graphs.labels import Ids
+from divea.graphs.ids import marked
+from divea.types import Ids
 
-UNEVEN = 1.5
-"""A part with this many times the mean number of unmatched entities: the cut followed the graphs' border."""
+MOST_UNEVEN = 1.5
+"""If a part has this many times the mean number of unmatched entities, the partition has followed the border
+between the two graphs, and DivEA's division is used instead."""
 
-LEAST_ANCHORS = 0.05
+LEAST_ANCHOR_SHARE = 0.05
 """Share of S that anchors may take in any case, however many candidates there are."""
 
-MEMBER = 2.0
-"""Weight of a candidate that lies in the part itself: above every share of `propagate`, which are at most 1
-(with `bfs`, whose scores are negative, it is worth two hops).
-Weighing members by how likely they have a counterpart raised coverage and lowered H@1 on held-out seeds:
-they are context to each other."""
+MEMBER_WEIGHT = 2.0
+"""Weight of a candidate that lies in the part itself. It is above every score of `propagate`, which are at
+most 1; with `bfs`, whose scores are negative, it is worth two hops. Weighing members by their odds of
+having a counterpart raised coverage and lowered H@1 on held-out seeds: they are context to each other."""
 
-KNOWN = 0.5
-"""Share of the room left over that goes to links of other parts that are known already; the rest goes to the
-nearest unmatched entities of both graphs. Known links teach, unmatched ones may be counterparts."""
+KNOWN_LINK_SHARE = 0.5
+"""Share of the spare room that goes to links (seeds and pseudo-seeds) of other parts; the rest goes to the
+nearest unmatched entities of both graphs. Known links teach the model, unmatched entities may be
+counterparts."""
 
 
 @dataclass(frozen=True)
-class Joint:
-    """Divides by `first`, and in later iterations by a cut of the joined graphs, with its size limit."""
+class JointParts:
+    """A partition of the merged graphs: the part of every source and of every target entity, -1 for none."""
+
+    source: Ids
+    target: Ids
+    unmatched: list[Ids]
+    """The unmatched source entities of every part."""
+    requested: int
+    """The number of parts that were asked for; parts without unmatched source entities are dropped."""
+
+    @property
+    def largest(self) -> int:
+        """The most unmatched source entities of a part."""
+        return max((len(members) for members in self.unmatched), default=0)
+
+
+@dataclass(frozen=True)
+class Joint(Strategy):
+    """Divides with `first` in the first iteration, and by a joint partition in later ones."""
 
     first: DivEA
 
+    @classmethod
+    def from_settings(
+        cls, parts: int, size: int, settings: DivisionSettings, *, random_seed: int = 0, device: str = "cpu"
+    ) -> Self:
+        return cls(DivEA(parts, size, settings, random_seed, device))
+
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
-        """The subtasks, in view of what an earlier iteration found."""
+        """Divide the task, along the matches of an earlier iteration if there was one."""
         if feedback is None or not len(task.unmatched_source):
             return self.first.divide(task, feedback)
-        near = task.seeds.union(feedback.pseudo_seeds)
-        inside = len(task.unmatched_source) + len(task.unmatched_target)
-        parts = max(len(feedback.previous), math.ceil(inside / self.first.size))
-        groups, homes = cut_jointly(task, near, parts, self._draw(near))
-        unmatched = members_of(groups, task.unmatched_source)
-        largest = max((len(members) for members in unmatched), default=0)
-        if largest * parts > UNEVEN * len(task.unmatched_source) or largest > self.first.size - 1:
+        links = task.seeds.union(feedback.pseudo_seeds)
+        parts = self._partition(task, links, feedback)
+        if self._is_uneven(parts, task):
             return self.first.divide(task, feedback)
-        housed = homes[task.unmatched_target]
-        at_home = np.bincount(housed[housed >= 0], minlength=len(unmatched))
-        anchors = self._anchors(task, groups, homes, unmatched, at_home)
-        sizes = np.array([len(members) for members in unmatched])
-        room = self.first.size - sizes - 2 * np.array([len(fixed) for fixed in anchors])
-        spare = np.maximum(room - at_home, 0)
-        known = self._known_around(task, near, groups, homes, (KNOWN * spare).astype(np.int64) // 2)
-        taken_up = 2 * np.array([len(pairs) for pairs in known])
-        around = (spare - taken_up) // 2
-        turned = Links.from_pairs(near.pairs[:, ::-1])
-        context = self._nearest(
+        members = _target_members(parts, task)
+        anchors = self._anchors(task, parts, members)
+        room = self._room_beside(parts, anchors)
+        spare = np.maximum(room - members, 0)
+        known = self._known_links_around(task, links, parts, (KNOWN_LINK_SHARE * spare).astype(np.int64) // 2)
+        room_for_known = 2 * np.array([len(pairs) for pairs in known])
+        room_for_context = (spare - room_for_known) // 2
+        contexts = self._source_context(task, links, parts, room_for_context)
+        candidates = self._candidates(task, links, parts, room - room_for_known - room_for_context)
+        subtasks = _assemble(task, parts.unmatched, anchors, known, list(contexts), list(candidates))
+        return Division(subtasks, parts.source, feedback.previous.notes, feedback.previous.shares)
+
+    def _partition(self, task: AlignmentTask, links: Links, feedback: Feedback) -> JointParts:
+        """Partition the merged graphs into as many parts as before, or more if they would not fit."""
+        unmatched = len(task.unmatched_source) + len(task.unmatched_target)
+        count = max(len(feedback.previous), math.ceil(unmatched / self.first.size))
+        # The random seed differs between iterations, because the links that they know differ.
+        random_seed = zlib.crc32(links.pairs.tobytes(), self.first.random_seed) >> 1
+        source, target = partition_jointly(task, links, count, random_seed)
+        return JointParts(source, target, members_of(source, task.unmatched_source), count)
+
+    def _is_uneven(self, parts: JointParts, task: AlignmentTask) -> bool:
+        limit = MOST_UNEVEN * len(task.unmatched_source)
+        return parts.largest * parts.requested > limit or parts.largest > self.first.size - 1
+
+    def _anchors(self, task: AlignmentTask, parts: JointParts, members: np.ndarray) -> list[Links]:
+        """The seeds of each part, as many as its size allows; those with most neighbours inside come
+        first."""
+        seeds, size = task.seeds, self.first.size
+        inside = _neighbours_in_same_part(task.source.adjacency, parts.source)[seeds.source]
+        inside = inside + _neighbours_in_same_part(task.target.adjacency, parts.target)[seeds.target]
+        order = np.lexsort((self._ties(task, seeds), -inside))
+        chosen = []
+        for part, unmatched in enumerate(parts.unmatched):
+            free = size - len(unmatched)
+            most = max((free - int(members[part])) // 2, int(LEAST_ANCHOR_SHARE * size))
+            # At least one place is left for a candidate.
+            most = min(most, (free - 1) // 2)
+            own = order[parts.source[seeds.source[order]] == part][: max(most, 0)]
+            chosen.append(Links.from_pairs(seeds.pairs[own]))
+        return chosen
+
+    def _room_beside(self, parts: JointParts, anchors: list[Links]) -> np.ndarray:
+        """Places of each subtask that its unmatched source entities and anchors leave."""
+        unmatched = np.array([len(members) for members in parts.unmatched])
+        return self.first.size - unmatched - 2 * np.array([len(fixed) for fixed in anchors])
+
+    def _known_links_around(
+        self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
+    ) -> list[Links]:
+        """For each part, the links of other parts with most triples into it, up to `counts` of them."""
+        touching = _triples_into_parts(task.source.adjacency[links.source], parts.source, len(counts))
+        touching = touching + _triples_into_parts(
+            task.target.adjacency[links.target], parts.target, len(counts)
+        )
+        touching = touching.tocsc()
+        ties = self._ties(task, links)
+        chosen = []
+        for part, count in enumerate(counts):
+            column = slice(touching.indptr[part], touching.indptr[part + 1])
+            link, triples = touching.indices[column], touching.data[column]
+            elsewhere = parts.source[links.source[link]] != part
+            link, triples = link[elsewhere], triples[elsewhere]
+            best = link[np.lexsort((ties[link], -triples))[:count]]
+            chosen.append(Links.from_pairs(links.pairs[best]))
+        return chosen
+
+    def _source_context(
+        self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
+    ) -> Iterator[Ids]:
+        """For each part, the nearest unmatched source entities of other parts."""
+        return self._nearest(
             task.source,
-            turned,
-            homes,
-            groups,
-            around,
-            weight=NEVER,
+            Links.from_pairs(links.pairs[:, ::-1]),
+            parts.target,
+            parts.source,
+            counts,
+            weight=EXCLUDED,
             taken=task.seeds.source,
             side="source",
         )
-        candidates = self._nearest(
+
+    def _candidates(
+        self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
+    ) -> Iterator[Ids]:
+        """For each part, its own unmatched target entities, then the nearest ones of other parts."""
+        return self._nearest(
             task.target,
-            near,
-            groups,
-            homes,
-            room - taken_up - around,
-            weight=MEMBER,
+            links,
+            parts.source,
+            parts.target,
+            counts,
+            weight=MEMBER_WEIGHT,
             taken=task.seeds.target,
             side="target",
         )
-        free_target = np.ones(task.target.num_entities, dtype=bool)
-        free_target[task.seeds.target] = False
-        subtasks = tuple(
-            Subtask.of(
-                part,
-                task,
-                source_entities=np.unique(np.concatenate([members, around_it, fixed.source, pairs.source])),
-                target_entities=np.unique(np.concatenate([nearest, fixed.target, pairs.target])),
-                unmatched=members,
-                candidates=np.union1d(nearest, pairs.target[free_target[pairs.target]]),
-            )
-            for part, (members, fixed, pairs, around_it, nearest) in enumerate(
-                zip(unmatched, anchors, known, context, candidates, strict=True)
-            )
-        )
-        return Division(subtasks, groups, feedback.previous.notes, feedback.previous.shares)
 
     def _nearest(
         self,
         graph: KnowledgeGraph,
         links: Links,
-        parts: Ids,
-        homes: Ids,
+        other_parts: Ids,
+        own_parts: Ids,
         counts: np.ndarray,
         *,
         weight: float,
         taken: Ids,
         side: str,
     ) -> Iterator[Ids]:
-        """For each part the `counts` nearest entities of a graph, none of them an anchor.
+        """For each part, the `counts` nearest entities of a graph, none of them an anchor.
 
-        `links` lead into this graph from the other one; `parts` are those of the other's entities, `homes`
-        those of this one's, which get `weight` in their own part.
+        `links` lead from the other graph, whose entities have `other_parts`, into this one, whose entities
+        have `own_parts` and get `weight` in their own part.
         """
-        housed = np.flatnonzero(homes >= 0)
-        own = csr_array(
-            (np.full(len(housed), weight, dtype=np.float32), (homes[housed], housed)),
-            shape=(len(counts), len(homes)),
+        assigned = np.flatnonzero(own_parts >= 0)
+        membership = csr_array(
+            (np.full(len(assigned), weight, dtype=np.float32), (own_parts[assigned], assigned)),
+            shape=(len(counts), len(own_parts)),
         )
-        return discover(
+        return discover_candidates(
             graph.adjacency,
             links,
-            parts,
+            other_parts,
             counts,
             taken=taken,
-            locality=self.first.locality,
-            similarity=own,
-            seed=self.first.seed,
-            device=self.first.evidence.device,
+            locality=self.first.settings.locality,
+            similarity=membership,
+            random_seed=self.first.random_seed,
+            device=self.first.device,
             side=side,
         )
 
-    def _known_around(
-        self, task: AlignmentTask, near: Links, groups: Ids, homes: Ids, counts: np.ndarray
-    ) -> list[Links]:
-        """For each part the links of other parts with most neighbours inside, up to `counts` of them."""
-        touching = _neighbours_inside(task.source.adjacency[near.source], groups, len(counts))
-        touching = touching + _neighbours_inside(task.target.adjacency[near.target], homes, len(counts))
-        touching = touching.tocsc()
-        draw = tie_draw(task.source.num_entities, self.first.seed, "source")[near.source]
-        chosen = []
-        for part, count in enumerate(counts):
-            column = slice(touching.indptr[part], touching.indptr[part + 1])
-            link, inside = touching.indices[column], touching.data[column]
-            elsewhere = groups[near.source[link]] != part
-            link, inside = link[elsewhere], inside[elsewhere]
-            chosen.append(Links.from_pairs(near.pairs[link[np.lexsort((draw[link], -inside))[:count]]]))
-        return chosen
-
-    def _draw(self, near: Links) -> int:
-        """A seed that differs between iterations, because what they know differs."""
-        return zlib.crc32(near.pairs.tobytes(), self.first.seed) >> 1
-
-    def _anchors(
-        self, task: AlignmentTask, groups: Ids, homes: Ids, unmatched: list[Ids], at_home: np.ndarray
-    ) -> list[Links]:
-        """The seeds of each part, as many as its size allows; those with most neighbours inside first."""
-        seeds = task.seeds
-        inner = _inner_degrees(task.source.adjacency, groups)[seeds.source]
-        inner = inner + _inner_degrees(task.target.adjacency, homes)[seeds.target]
-        draw = tie_draw(task.source.num_entities, self.first.seed, "source")[seeds.source]
-        order = np.lexsort((draw, -inner))
-        chosen = []
-        for part, members in enumerate(unmatched):
-            free = self.first.size - len(members)
-            most = max((free - int(at_home[part])) // 2, int(LEAST_ANCHORS * self.first.size))
-            # At least one place is left to a candidate.
-            most = min(most, (free - 1) // 2)
-            own = order[groups[seeds.source[order]] == part][: max(most, 0)]
-            chosen.append(Links.from_pairs(seeds.pairs[own]))
-        return chosen
+    def _ties(self, task: AlignmentTask, links: Links) -> np.ndarray:
+        return tie_breakers(task.source.num_entities, self.first.random_seed, "source")[links.source]
 
 
-def cut_jointly(task: AlignmentTask, links: Links, parts: int, seed: int) -> tuple[Ids, Ids]:
+def partition_jointly(task: AlignmentTask, links: Links, parts: int, random_seed: int) -> tuple[Ids, Ids]:
     """The part of every source and of every target entity; linked entities share one.
 
-    Balanced on unmatched entities of both graphs together, which is what a subtask must hold. A part
-    without an unmatched source is no part; its entities get -1.
+    Parts are balanced on the unmatched entities of both graphs together, which a subtask must hold. A part
+    without unmatched source entities is dropped: its entities get -1.
     """
-    sources, targets = task.source.num_entities, task.target.num_entities
-    # A linked target becomes its source; the others are numbered after the sources.
-    is_free = np.ones(targets, dtype=bool)
-    is_free[links.target] = False
-    node = np.zeros(targets, dtype=np.int64)
-    node[is_free] = sources + np.arange(is_free.sum())
-    node[links.target] = links.source
-    left, right = task.source.adjacency.tocoo(), task.target.adjacency.tocoo()
-    rows = np.concatenate([left.row, node[right.row]])
-    columns = np.concatenate([left.col, node[right.col]])
-    between = rows != columns
-    size = sources + int(is_free.sum())
-    joined = coo_array(
-        (np.concatenate([left.data, right.data])[between], (rows[between], columns[between])),
-        shape=(size, size),
-    ).tocsr()
-    joined.sum_duplicates()
+    node, size = _merged_nodes(task, links)
+    merged = _merged_adjacency(task, node, size)
     weights = np.zeros(size, dtype=np.int64)
     weights[task.unmatched_source] += 1
     np.add.at(weights, node[task.unmatched_target], 1)
-    part = partition(joined, parts, weights, seed=seed)
-    is_unmatched = np.zeros(size, dtype=np.int64)
-    is_unmatched[task.unmatched_source] = 1
-    part = renumbered(part, is_unmatched)
-    return part[:sources], part[node]
+    part = partition(merged, parts, weights, random_seed=random_seed)
+    is_unmatched_source = np.zeros(size, dtype=np.int64)
+    is_unmatched_source[task.unmatched_source] = 1
+    part = renumbered(part, is_unmatched_source)
+    return part[: task.source.num_entities], part[node]
 
 
-def _neighbours_inside(adjacency: csr_array, part: Ids, parts: int) -> csr_array:
-    """For each row of an adjacency and each part, the triples that lead into the part."""
-    housed = np.flatnonzero(part >= 0)
-    one = csr_array((np.ones(len(housed), np.int64), (housed, part[housed])), shape=(len(part), parts))
-    return adjacency @ one
+def _merged_nodes(task: AlignmentTask, links: Links) -> tuple[np.ndarray, int]:
+    """The node of every target entity in the merged graph, and the number of nodes.
+
+    A linked target entity is the node of its source; the others follow after the sources.
+    """
+    sources = task.source.num_entities
+    is_free = ~marked(links.target, task.target.num_entities)
+    node = np.zeros(task.target.num_entities, dtype=np.int64)
+    node[is_free] = sources + np.arange(is_free.sum())
+    node[links.target] = links.source
+    return node, sources + int(is_free.sum())
 
 
-def _inner_degrees(adjacency: csr_array, part: Ids) -> np.ndarray:
-    """For each entity its neighbours in the same part."""
+def _merged_adjacency(task: AlignmentTask, node: np.ndarray, size: int) -> csr_array:
+    source, target = task.source.adjacency.tocoo(), task.target.adjacency.tocoo()
+    rows = np.concatenate([source.row, node[target.row]])
+    columns = np.concatenate([source.col, node[target.col]])
+    values = np.concatenate([source.data, target.data])
+    proper = rows != columns
+    merged = coo_array((values[proper], (rows[proper], columns[proper])), shape=(size, size)).tocsr()
+    merged.sum_duplicates()
+    return merged
+
+
+def _target_members(parts: JointParts, task: AlignmentTask) -> np.ndarray:
+    """The number of unmatched target entities of every part."""
+    own = parts.target[task.unmatched_target]
+    return np.bincount(own[own >= 0], minlength=len(parts.unmatched))
+
+
+def _assemble(
+    task: AlignmentTask,
+    unmatched: list[Ids],
+    anchors: list[Links],
+    known: list[Links],
+    contexts: list[Ids],
+    candidates: list[Ids],
+) -> tuple[Subtask, ...]:
+    is_free_target = ~marked(task.seeds.target, task.target.num_entities)
+    subtasks = []
+    for part, (members, fixed, pairs, context, nearest) in enumerate(
+        zip(unmatched, anchors, known, contexts, candidates, strict=True)
+    ):
+        subtask = Subtask.of(
+            part,
+            task,
+            source_entities=np.unique(np.concatenate([members, context, fixed.source, pairs.source])),
+            target_entities=np.unique(np.concatenate([nearest, fixed.target, pairs.target])),
+            unmatched=members,
+            candidates=np.union1d(nearest, pairs.target[is_free_target[pairs.target]]),
+        )
+        subtasks.append(subtask)
+    return tuple(subtasks)
+
+
+def _triples_into_parts(adjacency: csr_array, part: Ids, parts: int) -> csr_array:
+    """For each row of an adjacency and each part, the number of triples that lead into the part."""
+    assigned = np.flatnonzero(part >= 0)
+    membership = csr_array(
+        (np.ones(len(assigned), np.int64), (assigned, part[assigned])), shape=(len(part), parts)
+    )
+    return adjacency @ membership
+
+
+def _neighbours_in_same_part(adjacency: csr_array, part: Ids) -> np.ndarray:
+    """For each entity, the number of its neighbours in the same part."""
     row = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
     same = part[row] == part[adjacency.indices]
     return np.bincount(row[same], minlength=adjacency.shape[0])

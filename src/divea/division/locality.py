@@ -1,169 +1,196 @@
-"""Locality: how near every target entity is to the target anchors of each part.
+"""Locality: how near every target entity is to the target anchors of each part (Eq. 2).
 
-`Hops` is the paper's measure (Eq. 2, called `bfs`), `Propagated` is ours (`propagate`).
+`HopLocality` is the paper's measure (`bfs`), `PropagatedLocality` is ours (`propagate`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array, vstack
 
-from divea.division.columns import (
-    COARSE,
-    NEVER,
-    block_of_parts,
+from divea.division.blocks import (
+    WIDE,
+    block_of_part,
     column_blocks,
-    cut_out,
-    entries,
+    filtered,
     indicator,
-    region,
+    region_rows,
     row_blocks,
     sparse_tensor,
+    submatrix,
 )
-from divea.division.threads import side_by_side
-from divea.errors import InputError
-from divea.graphs.labels import Ids
+from divea.division.parallel import in_parallel
+from divea.division.selection import EXCLUDED
+from divea.types import Ids
 
-STEPS = 6
-"""Hops that membership travels in `propagate`; more gain little (benchmarks/propagation.py)."""
+HOPS = 6
+"""Hops that membership travels in `propagate`; more gain little (benchmarks/quality/propagation.py)."""
 
 HUB_DAMPING = 0.5
-"""An entity's membership counts by its degree to the power of minus this."""
+"""Membership that an entity passes on is divided by its degree to this power."""
 
-LEAST = 0.1
-"""An entity to which a block of parts matters less than this is out of the block's reach."""
+LEAST_SHARE = 0.1
+"""An entity in which a block of parts has a smaller share than this is outside the block's region."""
 
 NEARLY_ALL = 0.999
-"""Once so much of what is ever reached is reached, parts have met; further hops hardly move their regions."""
+"""Once this share of all reachable entities is reached, parts have met, and more hops hardly move regions."""
 
 
-class Locality(Protocol):
-    """How near entities are to the anchors of each part, a block of parts at a time."""
+class Locality(ABC):
+    """Scores entities by how near they are to the anchors of each part, a block of parts at a time."""
 
-    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None: ...
+    @abstractmethod
+    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None:
+        """Prepare the scores.
+
+        Parameters
+        ----------
+        transition
+            What `transition` returned for the graph.
+        anchors, parts
+            The anchors and the part of each, -1 for none.
+        count
+            The number of parts.
+        """
 
     @staticmethod
-    def passing(adjacency: csr_array) -> csr_array:
-        """What neighbours pass to each other, whoever the anchors are: to be found once for a graph."""
-        ...
+    @abstractmethod
+    def transition(adjacency: csr_array) -> csr_array:
+        """The matrix that one hop multiplies by; it depends on the graph alone and is computed once."""
 
+    @abstractmethod
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
-        """The blocks of parts, each with the entities that any of them may reach (None for all)."""
-        ...
+        """The blocks of parts, each with the entities within reach of any of its parts (None for all)."""
 
+    @abstractmethod
     def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
-        """Entities x parts; `NEVER` where nothing is reached."""
-        ...
+        """Scores of entities (rows) for the parts of a block (columns); `EXCLUDED` where out of reach."""
 
 
-class Propagated:
-    """A part's share of the membership that reaches an entity from the anchors, 0 to 1.
+class PropagatedLocality(Locality):
+    """Each part's share of the membership that reaches an entity from all anchors, 0 to 1.
 
-    Every anchor holds its part; every other entity takes the weighted mean of its neighbours'
-    membership, hubs damped by the root of their degree because they stand near everything. The
-    share, and not the amount, is the score: an entity far from all anchors still goes to the part
-    that it is nearest to.
+    Every anchor holds the membership of its part. Every other entity takes the weighted mean of its
+    neighbours' membership, with hubs damped because they are near everything. The score is the share and not
+    the amount, so an entity far from all anchors still belongs to the part it is nearest to.
 
-    Anchors only ever hold their part, so what they pass on is the same in every hop (`direct`, entity x
-    part), and a product has to look at what the other entities pass to each other alone (`among`).
+    Anchors never change, so what they pass on is the same in every hop (`from_anchors`, entity x part), and
+    the product of a hop runs over the other entities alone (`between_others`).
     """
 
-    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
         self.count, self.device = count, device
-        self.direct, self.among = _one_hop(passing, anchors, parts, count)
-        self._whole = sparse_tensor(self.among, torch.float32, device)
-        # Spreading is linear, so what arrives from all the parts together takes one column.
-        hops = list(self._hops(self._whole, self.direct.sum(axis=1)[:, None]))
-        reached = [int((state > 0).sum()) for state in hops]
-        self._total = hops[-1]
-        self._met = next(hop for hop, so_far in enumerate(reached) if so_far >= NEARLY_ALL * reached[-1])
-        self._total_when_met = hops[self._met]
+        self.from_anchors, self.between_others = _split_transition(transition, anchors, parts, count)
+        self._whole_graph = sparse_tensor(self.between_others, torch.float32, device)
+        # Propagation is linear, so the sum over all parts needs one column only.
+        totals = list(self._propagate(self._whole_graph, self.from_anchors.sum(axis=1)[:, None]))
+        self._total = totals[-1]
+        self._region_hop = _first_hop_that_reaches_nearly_all(totals)
+        self._region_total = totals[self._region_hop]
 
     @staticmethod
-    def passing(adjacency: csr_array) -> csr_array:
+    def transition(adjacency: csr_array) -> csr_array:
         """The weights of the mean that each entity takes over its neighbours."""
-        # Ten triples between two entities are more than one, but not ten times more.
+        # Ten triples between two entities count more than one, but not ten times as much.
         logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
         weights = (1 + logarithm).astype(np.float32).take(adjacency.data - 1)
         mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
         ones = np.ones(adjacency.shape[0])
-        weights *= (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32).take(adjacency.indices)
-        received = np.maximum(mean @ ones, 1e-9).astype(np.float32)
-        weights /= np.repeat(received, np.diff(adjacency.indptr))
+        damping = (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32)
+        weights *= damping.take(adjacency.indices)
+        row_sums = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+        weights /= np.repeat(row_sums, np.diff(adjacency.indptr))
         return mean
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
-        """Where a block's share is not negligible, by a pass with one column for each block."""
-        size = self.among.shape[0]
+        """Blocks with the entities in which they have more than a negligible share.
+
+        One pass with a single column per block finds them.
+        """
+        size = self.between_others.shape[0]
         blocks = list(column_blocks(size, self.count, torch.float32))
-        columns = block_of_parts(blocks)[self.direct.indices]
-        coarse = csr_array((self.direct.data, columns, self.direct.indptr), shape=(size, len(blocks) + 1))
-        # Whom nothing has reached yet may become anybody's.
-        late = (self._total_when_met == 0) & (self._total > 0)
-        for group in column_blocks(size, len(blocks), torch.float32, COARSE):
-            # With a single block the share is 1 wherever anything arrives.
-            direct = coarse[:, group.start : group.stop].toarray()
-            share = self._after(self._met, self._whole, direct).div_(self._total_when_met)
-            within = ((share >= LEAST) | late).T.contiguous().cpu().numpy()
-            for number, matters in zip(group, within, strict=True):
-                yield blocks[number], region(matters)
+        columns = block_of_part(blocks)[self.from_anchors.indices]
+        by_block = csr_array(
+            (self.from_anchors.data, columns, self.from_anchors.indptr), shape=(size, len(blocks) + 1)
+        )
+        # Entities that nothing has reached yet may still join any part.
+        late = (self._region_total == 0) & (self._total > 0)
+        for group in column_blocks(size, len(blocks), torch.float32, WIDE):
+            from_anchors = by_block[:, group.start : group.stop].toarray()
+            arrived = self._arrived_after(self._region_hop, self._whole_graph, from_anchors)
+            share = arrived.div_(self._region_total)
+            inside = ((share >= LEAST_SHARE) | late).T.contiguous().cpu().numpy()
+            for number, concerned in zip(group, inside, strict=True):
+                yield blocks[number], region_rows(concerned)
 
     def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
-        direct, matrix, total = self.direct, self._whole, self._total
+        from_anchors, matrix, total = self.from_anchors, self._whole_graph, self._total
         if rows is not None:
-            direct, total = direct[rows], total[torch.from_numpy(rows.astype(np.int64)).to(self.device)]
-            matrix = sparse_tensor(cut_out(self.among, rows), torch.float32, self.device)
-        share = self._after(STEPS - 1, matrix, direct[:, block.start : block.stop].toarray()).div_(total)
-        return share.masked_fill_(~(share > 0), NEVER)
+            from_anchors = from_anchors[rows]
+            matrix = sparse_tensor(submatrix(self.between_others, rows), torch.float32, self.device)
+            total = total[torch.from_numpy(rows.astype(np.int64)).to(self.device)]
+        arrived = self._arrived_after(HOPS - 1, matrix, from_anchors[:, block.start : block.stop].toarray())
+        share = arrived.div_(total)
+        return share.masked_fill_(~(share > 0), EXCLUDED)
 
-    def _after(self, hop: int, among: torch.Tensor, direct: np.ndarray) -> torch.Tensor:
-        return next(islice(self._hops(among, direct), hop, None))
+    def _arrived_after(self, hop: int, matrix: torch.Tensor, from_anchors: np.ndarray) -> torch.Tensor:
+        return next(islice(self._propagate(matrix, from_anchors), hop, None))
 
-    def _hops(self, among: torch.Tensor, direct: np.ndarray) -> Iterator[torch.Tensor]:
-        """What has arrived after each hop; `direct` is what arrives in the first."""
-        first = state = torch.from_numpy(direct).to(self.device)
+    def _propagate(self, matrix: torch.Tensor, from_anchors: np.ndarray) -> Iterator[torch.Tensor]:
+        """What has arrived after each hop; `from_anchors` is what arrives in the first."""
+        first = state = torch.from_numpy(from_anchors).to(self.device)
         yield state
-        for _ in range(STEPS - 1):
-            state = torch.addmm(first, among, state)
+        for _ in range(HOPS - 1):
+            state = torch.addmm(first, matrix, state)
             yield state
 
 
-def _one_hop(matrix: csr_array, anchors: Ids, parts: Ids, count: int) -> tuple[csr_array, csr_array]:
-    """`direct` and `among`; the column after the last part is for what comes from anchors of none."""
-    size = matrix.shape[0]
-    held = np.full(size, -1, dtype=np.int32)
-    held[anchors] = np.where(parts < 0, count, parts)
+def _split_transition(
+    transition: csr_array, anchors: Ids, parts: Ids, count: int
+) -> tuple[csr_array, csr_array]:
+    """What anchors pass to each entity, by part, and what the other entities pass to each other.
 
-    def of_rows(rows: slice) -> tuple[csr_array, csr_array]:
-        part = matrix[rows]
-        listens = np.repeat(held[rows] < 0, np.diff(part.indptr))
-        said = held.take(part.indices)
+    The first matrix has one column more, for anchors of no part.
+    """
+    size = transition.shape[0]
+    part_of = np.full(size, -1, dtype=np.int32)
+    part_of[anchors] = np.where(parts < 0, count, parts)
+
+    def split(rows: slice) -> tuple[csr_array, csr_array]:
+        block = transition[rows]
+        receives = np.repeat(part_of[rows] < 0, np.diff(block.indptr))
+        sender = part_of.take(block.indices)
         return (
-            entries(part, listens & (said >= 0), said, count + 1),
-            entries(part, listens & (said < 0), part.indices, size),
+            filtered(block, receives & (sender >= 0), sender, count + 1),
+            filtered(block, receives & (sender < 0), block.indices, size),
         )
 
-    direct, among = zip(*side_by_side(of_rows, row_blocks(size)), strict=True)
-    known = np.flatnonzero(held >= 0)
-    own = csr_array((np.ones(len(known), np.float32), (known, held[known])), shape=(size, count + 1))
-    return vstack(direct, format="csr") + own, vstack(among, format="csr")
+    from_anchors, between_others = zip(*in_parallel(split, row_blocks(size)), strict=True)
+    known = np.flatnonzero(part_of >= 0)
+    own = csr_array((np.ones(len(known), np.float32), (known, part_of[known])), shape=(size, count + 1))
+    return vstack(from_anchors, format="csr") + own, vstack(between_others, format="csr")
 
 
-class Hops:
-    """Minus the number of hops from the nearest anchor of the part (the paper's W_loc)."""
+def _first_hop_that_reaches_nearly_all(totals: list[torch.Tensor]) -> int:
+    reached = [int((total > 0).sum()) for total in totals]
+    return next(hop for hop, count in enumerate(reached) if count >= NEARLY_ALL * reached[-1])
 
-    def __init__(self, passing: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
+
+class HopLocality(Locality):
+    """Minus the number of hops from the nearest anchor of the part: the paper's W_loc (Eq. 2)."""
+
+    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
         self.anchors, self.parts, self.count, self.device = anchors, parts, count, device
-        self.matrix = sparse_tensor(passing, torch.float32, device)
+        self.matrix = sparse_tensor(transition, torch.float32, device)
 
     @staticmethod
-    def passing(adjacency: csr_array) -> csr_array:
-        """A hop takes any edge."""
+    def transition(adjacency: csr_array) -> csr_array:
+        """The adjacency itself: a hop may take any edge."""
         return adjacency
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
@@ -172,23 +199,18 @@ class Hops:
             yield block, None
 
     def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
-        size = self.matrix.shape[0]
-        reached = indicator(size, self.anchors, self.parts, block, torch.float32, self.device)
-        distance = torch.full_like(reached, NEVER).masked_fill_(reached > 0, 0.0)
+        frontier = indicator(
+            self.matrix.shape[0], self.anchors, self.parts, block, torch.float32, self.device
+        )
+        scores = torch.full_like(frontier, EXCLUDED).masked_fill_(frontier > 0, 0.0)
         hop = 0
-        while bool(reached.any()):
+        while bool(frontier.any()):
             hop += 1
-            fresh = ((self.matrix @ reached) > 0) & (distance == NEVER)
-            distance.masked_fill_(fresh, -float(hop))
-            reached = fresh.to(torch.float32)
-        return distance
+            reached = ((self.matrix @ frontier) > 0) & (scores == EXCLUDED)
+            scores.masked_fill_(reached, -float(hop))
+            frontier = reached.to(torch.float32)
+        return scores
 
 
-LOCALITY: dict[str, type[Locality]] = {"propagate": Propagated, "bfs": Hops}
-
-
-def measure(name: str) -> type[Locality]:
-    """The locality of this name."""
-    if name not in LOCALITY:
-        raise InputError(f"unknown locality {name!r}; choose from {', '.join(LOCALITY)}")
-    return LOCALITY[name]
+LOCALITIES: dict[str, type[Locality]] = {"propagate": PropagatedLocality, "bfs": HopLocality}
+"""By the names that `division.locality` has in the settings."""

@@ -1,207 +1,254 @@
-"""Chooses how a subtask's size is shared out, by trying it on a validation part of the seeds.
+"""Chooses how a subtask's size is shared, by trying several ways on validation folds of the seeds.
 
-More source context gives more evidence, more candidates give more coverage, and both take from the
-same S. Some seeds are held out and treated as unmatched; for each way to share, a held-out link is
-worth the mean evidence at its two ends if its target is a candidate of its part, and nothing
-otherwise. That is the product the user is after (H@1 = coverage x informativeness), without a model;
-docs/division.md compares it with a model's H@1.
+More source context gives more evidence, more candidates give more coverage, and both take places of the same
+S. Some seeds are held out and treated as unmatched. For each way to share, a held-out link scores the mean
+evidence at its two ends if its target is a candidate of its part, and 0 otherwise. That estimates
+H@1 = coverage x informativeness without training a model; docs/notes/division.md compares it with the H@1 of
+a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from divea.division.columns import tie_draw
-from divea.division.context import connect, pick_contexts
-from divea.division.discovery import discover
-from divea.division.evidence import EvidenceSettings
+from divea.config import DivisionSettings
+from divea.division.context import connect_candidates, pick_contexts
+from divea.division.discovery import discover_candidates
 from divea.division.groups import members_of, target_anchors
+from divea.division.informativeness import Informativeness
+from divea.division.parallel import in_parallel
+from divea.division.selection import tie_breakers
 from divea.division.subtask import Shares
-from divea.division.threads import side_by_side
-from divea.division.yardstick import Yardstick
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.labels import Ids
+from divea.types import Ids
 
-HELD_OUT = 0.1
+FOLD_SHARE = 0.1
 MOST_FOLDS = 5
-ENOUGH = 500
-"""Links to validate on; folds are held out one after the other until there are so many."""
+ENOUGH_LINKS = 500
+"""Folds are held out one after the other until they hold this many links."""
 
-FEWEST = 20
-"""With fewer, the paper's shares are used."""
+FEWEST_LINKS = 20
+"""With fewer held-out links, the paper's shares are used."""
 
 MOST_PARTS = 4
-"""Parts that are tried; the shares hold for all. Neighbours, so that they cost one small region."""
+"""Parts that are validated; the shares hold for all. They are neighbours, so that they share one region."""
 
 CONTEXT_SHARES = (0.04, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4)
 """Source context, as a share of what the unmatched entities leave of S."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is to be divided: everything that all folds have in common."""
+
+    task: AlignmentTask
+    groups: Ids
+    """The validated part of every source entity, -1 for entities of other parts."""
+    size: int
+    settings: DivisionSettings
+    random_seed: int
+    device: str
+    transition: csr_array | None
 
 
 def choose_shares(
     task: AlignmentTask,
     groups: Ids,
     size: int,
+    settings: DivisionSettings,
     *,
-    locality: str,
-    evidence: EvidenceSettings,
-    connecting: float = 0.0,
-    seed: int = 0,
-    passing: csr_array | None = None,
+    random_seed: int = 0,
+    device: str = "cpu",
+    transition: csr_array | None = None,
 ) -> tuple[Shares, str]:
-    """The source share that serves held-out seeds best, and a note that says so."""
-    trials = _trials(task, groups, size, locality, evidence, seed, passing)
-    held = sum(len(trial.held) for trial in trials)
-    if held < FEWEST:
-        return Shares(connecting=connecting), f"delta1 {Shares().source:.3f}: too few seeds to choose by"
+    """The source share that scores best on held-out seeds, and a note that says so."""
+    rng = np.random.default_rng([random_seed, 3])
+    groups_here = _neighbouring_parts(groups, rng)
+    problem = _Problem(task, groups_here, size, settings, random_seed, device, transition)
+    folds = _validation_folds(problem, rng)
+    links = sum(len(fold.held_out) for fold in folds)
+    if links < FEWEST_LINKS:
+        paper = Shares(connecting=settings.delta2)
+        return paper, f"delta1 {paper.source:.3f}: too few seeds to choose it by"
     largest = max(len(members) for members in members_of(groups, task.unmatched_source))
-    line = [Shares((largest + share * (size - largest)) / size, connecting) for share in CONTEXT_SHARES]
-    tried: dict[int, float] = {}
-
-    def worth(at: int) -> float:
-        if at not in tried:
-            tried[at] = sum(trial.worth(line[at]) for trial in trials) / held
-        return tried[at]
-
-    # From the middle on uphill: the worth has one summit.
-    here = len(line) // 2
-    for step in (1, -1):
-        while 0 <= here + step < len(line) and worth(here + step) > worth(here):
-            here += step
-    return line[here], (
-        f"delta1 {line[here].source:.3f}: best of {len(tried)} on {held} held-out seeds "
-        f"(worth {tried[here]:.3f})"
+    options = [
+        Shares((largest + share * (size - largest)) / size, settings.delta2) for share in CONTEXT_SHARES
+    ]
+    best, scores = _climb(options, lambda shares: sum(fold.score(shares) for fold in folds) / links)
+    return options[best], (
+        f"delta1 {options[best].source:.3f}: best of {len(scores)} on {links} held-out seeds "
+        f"(score {scores[best]:.3f})"
     )
 
 
-def _trials(
-    task: AlignmentTask,
-    groups: Ids,
-    size: int,
-    locality: str,
-    evidence: EvidenceSettings,
-    seed: int,
-    passing: csr_array | None,
-) -> list[_Trial]:
-    """Trials on disjoint folds of the seeds, until they hold out enough to tell shares apart."""
-    rng = np.random.default_rng([seed, 3])
+def _climb(options: Sequence[Shares], score: Callable[[Shares], float]) -> tuple[int, dict[int, float]]:
+    """Hill-climb from the middle option: the score has one maximum. Returns the best, and all scores."""
+    scores: dict[int, float] = {}
+
+    def score_of(at: int) -> float:
+        if at not in scores:
+            scores[at] = score(options[at])
+        return scores[at]
+
+    here = len(options) // 2
+    for step in (1, -1):
+        while 0 <= here + step < len(options) and score_of(here + step) > score_of(here):
+            here += step
+    return here, scores
+
+
+def _neighbouring_parts(groups: Ids, rng: np.random.Generator) -> Ids:
+    """Groups with a few consecutive parts numbered from 0, and -1 for all others."""
     parts = int(groups.max(initial=-1)) + 1
     first = int(rng.integers(max(1, parts - MOST_PARTS + 1)))
-    number = np.full(parts + 1, -1, dtype=np.int32)  # the last one is for group -1
-    tried = range(first, min(first + MOST_PARTS, parts))
-    number[tried] = np.arange(len(tried))
-    here = number[groups]
-    fold = rng.integers(round(1 / HELD_OUT), size=len(task.seeds))
-    fold[here[task.seeds.source] < 0] = -1
-    trials: list[_Trial] = []
-    while len(trials) < MOST_FOLDS and sum(len(trial.held) for trial in trials) < ENOUGH:
-        out = fold == len(trials)
-        trials.append(_Trial.prepare(task, here, out, size, locality, evidence, seed, passing))
-    return trials
+    validated = range(first, min(first + MOST_PARTS, parts))
+    number = np.full(parts + 1, -1, dtype=np.int32)  # the last entry is for group -1
+    number[validated] = np.arange(len(validated))
+    return number[groups]
+
+
+def _validation_folds(problem: _Problem, rng: np.random.Generator) -> list[ValidationFold]:
+    """Disjoint folds of the seeds, until they hold out enough links to tell shares apart."""
+    seeds = problem.task.seeds
+    fold_of_seed = rng.integers(round(1 / FOLD_SHARE), size=len(seeds))
+    fold_of_seed[problem.groups[seeds.source] < 0] = -1
+    folds: list[ValidationFold] = []
+    while len(folds) < MOST_FOLDS and sum(len(fold.held_out) for fold in folds) < ENOUGH_LINKS:
+        folds.append(ValidationFold.of(problem, is_held_out=fold_of_seed == len(folds)))
+    return folds
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """Some parts, with contexts and candidates ranked once as far as any way to share may need."""
+class ValidationFold:
+    """Some parts without the held-out seeds, with contexts and candidates ranked once.
 
-    task: AlignmentTask
-    size: int
-    evidence: EvidenceSettings
-    seed: int
-    train: Links
-    held: Links
-    held_part: Ids
+    The lists are as long as any way to share may need, so that trying one only cuts them.
+    """
+
+    problem: _Problem
+    training: Links
+    held_out: Links
+    part_of_held_out: Ids
     members: list[Ids]
+    """For every part, its unmatched entities and the held-out ones."""
     contexts: list[Ids]
-    ranked: list[Ids]
-    source_yardstick: Yardstick
-    target_yardstick: Yardstick
+    candidates: list[Ids]
+    source: Informativeness
+    target: Informativeness
 
     @classmethod
-    def prepare(
-        cls,
-        task: AlignmentTask,
-        groups: Ids,
-        out: np.ndarray,
-        size: int,
-        locality: str,
-        evidence: EvidenceSettings,
-        seed: int,
-        passing: csr_array | None,
-    ) -> _Trial:
-        """Hold out the seeds marked `out`; `groups` numbers the parts to be tried, -1 for all others."""
-        held = Links(task.seeds.source[out], task.seeds.target[out])
-        train = Links(task.seeds.source[~out], task.seeds.target[~out])
+    def of(cls, problem: _Problem, is_held_out: np.ndarray) -> ValidationFold:
+        """Hold out the marked seeds, and rank contexts and candidates without them."""
+        task, groups = problem.task, problem.groups
+        seeds = task.seeds
+        held_out = Links(seeds.source[is_held_out], seeds.target[is_held_out])
+        training = Links(seeds.source[~is_held_out], seeds.target[~is_held_out])
         unmatched = task.unmatched_source
-        members = members_of(groups, np.sort(unmatched[groups[unmatched] >= 0]))
-        # Held-out entities ride along on top of the limit, so that they crowd nobody out.
-        wanted = [
-            np.union1d(own, held.source[groups[held.source] == part]) for part, own in enumerate(members)
+        own_members = members_of(groups, np.sort(unmatched[groups[unmatched] >= 0]))
+        # Held-out entities come on top of the limit, so that they displace no other entity.
+        members = [
+            np.union1d(own, held_out.source[groups[held_out.source] == part])
+            for part, own in enumerate(own_members)
         ]
-        contexts = pick_contexts(
-            task.source.adjacency,
-            wanted,
-            [train.source],
-            [int(max(CONTEXT_SHARES) * (size - len(own))) for own in members],
-            tie_draw(task.source.num_entities, seed, "source"),
-            evidence,
-        )
-        ranked = discover(
-            task.target.adjacency,
-            train,
-            groups,
-            np.array([size - len(own) for own in members]),
-            taken=train.target,
-            locality=locality,
-            seed=seed,
-            device=evidence.device,
-            passing=passing,
-        )
-        ends = (task.source.adjacency, train.source), (task.target.adjacency, train.target)
-        jobs: list[Callable[[], tuple[list[Ids], list[Yardstick]]]] = [
-            # Single precision tells shares apart: on zh-en and fr-en it chooses as double does.
-            lambda: (list(contexts), [Yardstick.of(*end, evidence, torch.float32) for end in ends]),
-            lambda: (list(ranked), []),
-        ]
-        (near, yardsticks), (likely, _) = side_by_side(lambda job: job(), jobs)
+        room = [problem.size - len(own) for own in own_members]
+
+        def source_side() -> tuple[list[Ids], list[Informativeness]]:
+            return _longest_contexts(problem, members, training, room), _informativeness(problem, training)
+
+        def target_side() -> tuple[list[Ids], list[Informativeness]]:
+            return _longest_candidates(problem, training, room), []
+
+        (contexts, measures), (candidates, _) = in_parallel(lambda side: side(), [source_side, target_side])
         return cls(
-            task, size, evidence, seed, train, held, groups[held.source], wanted, near, likely, *yardsticks
+            problem, training, held_out, groups[held_out.source], members, contexts, candidates, *measures
         )
 
-    def worth(self, shares: Shares) -> float:
-        """Sum over the held-out links of: the mean evidence at both ends if covered, else 0."""
-        source_size = shares.source_size(self.size)
-        contexts = []
-        for part, context in enumerate(self.contexts):
-            own = len(self.members[part]) - int((self.held_part == part).sum())
-            contexts.append(context[: max(0, source_size - own)])
-        anchors = target_anchors(self.train, self.task.source.num_entities, contexts)
-        ranked = [
-            order[: max(0, self.size - source_size - len(fixed))]
-            for order, fixed in zip(self.ranked, anchors, strict=True)
-        ]
-        sides = connect(
-            self.task.target.adjacency,
-            ranked,
-            anchors,
-            shares.connecting,
-            tie_draw(self.task.target.num_entities, self.seed, "target"),
-            self.evidence,
-            barred=self.train.target,
-        )
+    def score(self, shares: Shares) -> float:
+        """The sum over held-out links of the mean evidence at both ends if covered, else 0."""
+        contexts = self._contexts(shares)
+        anchors = target_anchors(self.training, self.problem.task.source.num_entities, contexts)
+        sides = self._target_sides(shares, anchors)
 
-        def of_part(part: int) -> float:
+        def score_of_part(part: int) -> float:
             candidates, connecting = sides[part]
-            mine = self.held_part == part
-            covered = np.isin(self.held.target[mine], candidates)
+            mine = self.part_of_held_out == part
+            covered = np.isin(self.held_out.target[mine], candidates)
             source = np.concatenate([self.members[part], contexts[part]])
             target = np.concatenate([candidates, connecting, anchors[part]])
-            left = self.source_yardstick.evidence(source, self.held.source[mine][covered])
-            right = self.target_yardstick.evidence(target, self.held.target[mine][covered], anchors[part])
+            left = self.source.evidence(source, self.held_out.source[mine][covered])
+            right = self.target.evidence(target, self.held_out.target[mine][covered], anchors[part])
             return float((left + right).sum()) / 2
 
-        return sum(side_by_side(of_part, range(len(sides))))
+        return sum(in_parallel(score_of_part, range(len(sides))))
+
+    def _contexts(self, shares: Shares) -> list[Ids]:
+        """The source contexts that fit beside the unmatched entities."""
+        limit = shares.source_size(self.problem.size)
+        contexts = []
+        for part, context in enumerate(self.contexts):
+            unmatched = len(self.members[part]) - int((self.part_of_held_out == part).sum())
+            contexts.append(context[: max(0, limit - unmatched)])
+        return contexts
+
+    def _target_sides(self, shares: Shares, anchors: list[Ids]) -> list[tuple[Ids, Ids]]:
+        """Candidates and connecting entities that fit beside the anchors."""
+        problem = self.problem
+        limit = problem.size - shares.source_size(problem.size)
+        candidates = [
+            order[: max(0, limit - len(fixed))] for order, fixed in zip(self.candidates, anchors, strict=True)
+        ]
+        return connect_candidates(
+            problem.task.target.adjacency,
+            candidates,
+            anchors,
+            shares.connecting,
+            tie_breakers(problem.task.target.num_entities, problem.random_seed, "target"),
+            problem.settings.evidence,
+            barred=self.training.target,
+            device=problem.device,
+        )
+
+
+def _longest_contexts(problem: _Problem, members: list[Ids], training: Links, room: list[int]) -> list[Ids]:
+    source = problem.task.source
+    return list(
+        pick_contexts(
+            source.adjacency,
+            members,
+            [training.source],
+            [int(max(CONTEXT_SHARES) * free) for free in room],
+            tie_breakers(source.num_entities, problem.random_seed, "source"),
+            problem.settings.evidence,
+            device=problem.device,
+        )
+    )
+
+
+def _longest_candidates(problem: _Problem, training: Links, room: list[int]) -> list[Ids]:
+    return list(
+        discover_candidates(
+            problem.task.target.adjacency,
+            training,
+            problem.groups,
+            np.array(room),
+            taken=training.target,
+            locality=problem.settings.locality,
+            random_seed=problem.random_seed,
+            device=problem.device,
+            transition=problem.transition,
+        )
+    )
+
+
+def _informativeness(problem: _Problem, training: Links) -> list[Informativeness]:
+    """Measures for both graphs. Single precision is enough: on zh-en and fr-en it chooses as double does."""
+    graphs = (problem.task.source, training.source), (problem.task.target, training.target)
+    return [
+        Informativeness.of(graph.adjacency, anchors, problem.settings.evidence, torch.float32, problem.device)
+        for graph, anchors in graphs
+    ]

@@ -1,4 +1,4 @@
-"""What a division yields: subtasks, each an alignment task small enough to be solved on its own."""
+"""What a division returns: subtasks, each an alignment task small enough to be solved on its own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
-from divea.division.columns import contains
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.labels import Ids
+from divea.graphs.ids import contains
+from divea.types import Ids
 
 
 @dataclass(frozen=True, eq=False)
 class Subtask:
     """A piece of an alignment task, in the entity ids of the whole task.
 
-    `source_entities` are the unmatched ones plus their context, `target_entities` the candidates
-    plus theirs, both sorted. `seeds` are the task's seeds with both ends inside.
+    `source_entities` are the unmatched entities and their context, `target_entities` the candidates and
+    theirs; both are sorted. `seeds` are the task's seeds with both ends inside.
     """
 
     index: int
@@ -41,22 +41,23 @@ class Subtask:
         unmatched: np.ndarray,
         candidates: np.ndarray,
     ) -> Subtask:
-        """Sort the parts and find the seeds that lie inside."""
+        """Sort the lists of entities and find the seeds that lie inside."""
         source, target = _sorted(source_entities), _sorted(target_entities)
-        # Links are sorted by source: look the few entities up among the many seeds.
+        # Seeds are sorted by source, and a subtask has few entities: look those up among the seeds.
         anchors = source[contains(task.seeds.source, source)]
-        found = np.searchsorted(task.seeds.source, anchors)
-        found = found[contains(target, task.seeds.target[found])]
-        seeds = Links(task.seeds.source[found], task.seeds.target[found])
+        seed = np.searchsorted(task.seeds.source, anchors)
+        seed = seed[contains(target, task.seeds.target[seed])]
+        seeds = Links(task.seeds.source[seed], task.seeds.target[seed])
         return cls(index, source, target, seeds, _sorted(unmatched), _sorted(candidates))
 
     @property
     def size(self) -> int:
-        """Entities of both graphs: what the limit S is about."""
+        """Number of entities of both graphs, which the limit S applies to."""
         return len(self.source_entities) + len(self.target_entities)
 
     def local(self, task: AlignmentTask) -> AlignmentTask:
-        """The subtask as a task of its own; local id = rank in `source_entities` / `target_entities`."""
+        """The subtask as a task of its own; a local id is a rank in `source_entities` or
+        `target_entities`."""
         return AlignmentTask(
             task.source.subgraph(self.source_entities),
             task.target.subgraph(self.target_entities),
@@ -89,11 +90,10 @@ class Subtask:
 
 @dataclass(frozen=True)
 class Shares:
-    """How a subtask's size limit S is shared out.
+    """How a subtask's size limit S is shared between its two sides.
 
-    `source` is the source side's share of S (the paper's delta1). `connecting` is the share of the
-    target side that goes to connecting entities and not to candidates or anchors (delta2 as the
-    paper's code counts it; it used 0).
+    `source` is the source side's share of S (the paper's delta1). `connecting` is the share of the target
+    side that goes to connecting entities (delta2 as the paper's code counts it, where it is 0).
     """
 
     source: float = 0.5
@@ -106,32 +106,32 @@ class Shares:
             raise InputError(f"delta2 is a share from 0 to below 1, not {self.connecting}")
 
     def source_size(self, limit: int) -> int:
-        """Source entities that a subtask may hold; at least one entity is left to the target."""
+        """Source entities that a subtask may hold; at least one place is left to the target."""
         return min(max(1, int(self.source * limit)), limit - 1)
 
 
 @dataclass(frozen=True)
 class Division:
-    """The subtasks of a task, and what was decided on the way."""
+    """The subtasks of a task, and the decisions made on the way."""
 
     subtasks: tuple[Subtask, ...]
     groups: Ids = field(repr=False)
-    """The part that each source entity, anchors too, was put into; the index of its subtask."""
+    """The part of each source entity, anchors included: the index of its subtask, or -1."""
     notes: tuple[str, ...] = ()
-    """Decisions a user should hear about: shares chosen, groups divided further."""
-
+    """Decisions that a user should know of: shares chosen, groups divided further."""
     shares: Shares | None = None
-    """How the size limit was shared out; kept for the next iteration."""
+    """How the size limit was shared; reused in the next iteration."""
     seconds: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     """Wall time of each step."""
 
     def __len__(self) -> int:
         return len(self.subtasks)
 
-    def matches_the_same(self, task: AlignmentTask) -> bool:
-        """Whether the task's unmatched entities are those of the subtasks: no seed came or went."""
-        own = [subtask.unmatched for subtask in self.subtasks]
-        return np.array_equal(np.sort(np.concatenate([*own, np.zeros(0, np.int32)])), task.unmatched_source)
+    def covers_unmatched_of(self, task: AlignmentTask) -> bool:
+        """Whether the subtasks hold exactly the task's unmatched entities, so no seed was added or
+        removed."""
+        lists = [subtask.unmatched for subtask in self.subtasks]
+        return np.array_equal(np.sort(np.concatenate([*lists, np.zeros(0, np.int32)])), task.unmatched_source)
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class Feedback:
 
     previous: Division
     pseudo_seeds: Links
-    """Matches that a model is sure of. Their entities count as near, but stay unmatched."""
+    """Confident matches of the previous iteration. Their entities stay unmatched."""
     similarity: csr_array | None = None
-    """Eq. 4 for (part, target entity); see `divea.division.discovery.similarity_weights`."""
+    """Similarity weight (Eq. 4) of each part and target entity; see `discovery.similarity_weights`."""
 
 
 def _sorted(ids: np.ndarray) -> Ids:

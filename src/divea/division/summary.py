@@ -1,28 +1,27 @@
-"""A table of subtasks: what each holds, and how much of the whole graph's evidence it kept."""
+"""A table of subtasks: what each one holds, and how much of the whole graph's evidence it keeps."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from divea.division.evidence import EvidenceSettings
+from divea.config import EvidenceSettings
+from divea.division.informativeness import Informativeness
 from divea.division.subtask import Division
-from divea.division.yardstick import Yardstick
 from divea.graphs import AlignmentTask, KnowledgeGraph
-from divea.graphs.labels import Ids
+from divea.types import Ids
 
 
 def summarise(division: Division, task: AlignmentTask, evidence: EvidenceSettings | None = None) -> pa.Table:
-    """One row for each subtask.
+    """One row per subtask.
 
-    `source_evidence` is the informativeness of the source context for the unmatched entities, 1
-    being the whole graph's; `target_evidence` that of the target side for the candidates, with the
-    subtask's own anchors. `source_edges` and `target_edges` are the shares of the edges at the
-    unmatched, or at the candidates, that lie inside.
-    """
+    `source_evidence` is the informativeness of the source context for the unmatched entities, as a share of
+    the whole graph's. `target_evidence` is that of the target side for the candidates, with the subtask's
+    own anchors. `source_edges` and `target_edges` are the shares of the unmatched entities' and of the
+    candidates' edges that lie inside."""
     settings = evidence or EvidenceSettings()
-    source = Yardstick.of(task.source.adjacency, task.seeds.source, settings)
-    target = Yardstick.of(task.target.adjacency, task.seeds.target, settings)
+    source = Informativeness.of(task.source.adjacency, task.seeds.source, settings)
+    target = Informativeness.of(task.target.adjacency, task.seeds.target, settings)
     rows = [
         {
             "subtask": subtask.index,
@@ -32,8 +31,8 @@ def summarise(division: Division, task: AlignmentTask, evidence: EvidenceSetting
             "unmatched": len(subtask.unmatched),
             "candidates": len(subtask.candidates),
             "seeds": len(subtask.seeds),
-            "source_evidence": source.informativeness(subtask.source_entities, subtask.unmatched),
-            "target_evidence": target.informativeness(
+            "source_evidence": source.share(subtask.source_entities, subtask.unmatched),
+            "target_evidence": target.share(
                 subtask.target_entities, subtask.candidates, subtask.seeds.target
             ),
             "source_edges": _edges_kept(task.source, subtask.source_entities, subtask.unmatched),
@@ -44,9 +43,9 @@ def summarise(division: Division, task: AlignmentTask, evidence: EvidenceSetting
     return pa.Table.from_pylist(rows)
 
 
-def _edges_kept(graph: KnowledgeGraph, inside: Ids, wanted: Ids) -> float:
-    """Share of the wanted entities' edges, counted per triple, whose other end is inside."""
-    rows = graph.adjacency[wanted]
+def _edges_kept(graph: KnowledgeGraph, inside: Ids, entities: Ids) -> float:
+    """Share of these entities' edges, counted per triple, whose other end is inside."""
+    rows = graph.adjacency[entities]
     total = rows.data.sum()
     at = np.minimum(np.searchsorted(inside, rows.indices), len(inside) - 1)
     return float(rows.data[inside[at] == rows.indices].sum() / total) if total else 1.0

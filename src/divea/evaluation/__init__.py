@@ -3,9 +3,8 @@
 from divea.evaluation.alignment import AlignmentMetrics, GivenPairs, evaluate_alignment, judge
 from divea.evaluation.coverage import Coverage, coverage
 from divea.evaluation.gold import read_gold
-from divea.evaluation.metrics import PairMetrics, RankMetrics, pair_metrics
+from divea.evaluation.metrics import PairedTest, PairMetrics, RankMetrics, pair_metrics, paired_t_test
 from divea.evaluation.ranking import gold_ranks, listed_ranks
-from divea.evaluation.significance import PairedTest, paired_t_test
 
 __all__ = [
     "AlignmentMetrics",

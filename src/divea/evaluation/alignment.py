@@ -14,7 +14,7 @@ from divea.graphs import Links
 
 if TYPE_CHECKING:
     from divea.division import Division
-    from divea.matching import Matches
+    from divea.types import Matches
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.labels import Ids
+from divea.types import Ids
 
 if TYPE_CHECKING:
     import torch
 
-    from divea.matching import Embeddings, Matches
+    from divea.types import Embeddings, Matches
 
 Ranks = npt.NDArray[np.int64]
 """1 for the best; 0 where the true target was not there to be ranked, which is a miss."""
@@ -30,7 +30,7 @@ def gold_ranks(
     *,
     method: str = "csls",
     protocol: Protocol = "open",
-    seed: int = 0,
+    random_seed: int = 0,
     memory: int = 1 << 30,
 ) -> Ranks:
     """The rank of each gold link's target among all candidates; ties as `divea.matching` breaks them.
@@ -46,7 +46,7 @@ def gold_ranks(
         sources, candidates = task.unmatched_source, task.unmatched_target
     else:
         sources, candidates = np.unique(gold.source), np.unique(gold.target)
-    columns = shuffled(candidates, seed)
+    columns = shuffled(candidates, random_seed)
     column_of = np.full(task.target.num_entities, -1)
     column_of[columns] = np.arange(len(columns))
     ranks = np.zeros(len(gold), dtype=np.int64)

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from divea.atomic import new_file
 from divea.errors import InputError
 from divea.formats.delimited import first_row, read_columns, write_columns
 from divea.formats.parquet import column_names, read_label_columns
 from divea.formats.rdf import SYNTAX, read_rdf, write_ntriples
 from divea.formats.sniff import GRAPH_HEADERS, kind_of, suffix_of
 from divea.graphs import GraphBuilder, KnowledgeGraph
+from divea.io import new_file
 
 COLUMNS = GRAPH_HEADERS[0]
 

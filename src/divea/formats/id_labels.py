@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from divea.errors import InputError
 from divea.formats.delimited import read_columns
-from divea.graphs.labels import LABEL, Ids, find_labels, hash_labels
+from divea.graphs.labels import LABEL, find_labels, hash_labels
+from divea.types import Ids
 
 
 class IdLabels:

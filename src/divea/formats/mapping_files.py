@@ -9,16 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from divea.atomic import new_file
 from divea.errors import InputError
 from divea.formats.delimited import first_row, read_columns, write_columns
-from divea.formats.oaei import read_oaei, write_oaei
 from divea.formats.parquet import column_names, open_parquet, read_label_columns
 from divea.formats.rdf import parse_file
-from divea.formats.same_as import SAME_AS, read_same_as, write_same_as
+from divea.formats.rdf_mappings import SAME_AS, read_oaei, read_same_as, write_oaei, write_same_as
 from divea.formats.sniff import kind_of, suffix_of
 from divea.formats.sssom import read_sssom, write_sssom
 from divea.graphs.labels import LABEL, as_labels
+from divea.io import new_file
 
 MAPPINGS = pa.schema(
     [("source", LABEL), ("target", LABEL), ("similarity", pa.float64()), ("confidence", pa.float64())]

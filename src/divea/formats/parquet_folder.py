@@ -1,4 +1,4 @@
-"""A folder of Parquet tables, with labels or with bare integer ids.
+"""A task folder of Parquet tables, with labels or with bare integer ids.
 
 triples_1.parquet, triples_2.parquet     head, relation, tail
 relations_1.tsv, relations_2.tsv         id, label (optional)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from divea.atomic import new_folder
 from divea.errors import InputError
 from divea.formats.graph_files import read_graph
-from divea.formats.jape import Jape
 from divea.formats.layouts import Layout
 from divea.formats.mapping_files import read_mappings
-from divea.formats.openea import OpenEA
-from divea.formats.parquet_folder import ParquetFolder
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task, save_task
+from divea.io import new_folder
+from divea.registry import LAYOUTS
 
-LAYOUTS: tuple[Layout, ...] = (Jape(), OpenEA(), ParquetFolder())
 NATIVE = "divea"
 """Our own layout: memory-mapped arrays, see `divea.graphs.storage`."""
-
-LAYOUT_NAMES = (NATIVE, *(layout.name for layout in LAYOUTS))
 
 
 def read_task(
@@ -97,11 +92,11 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
     if layout == NATIVE:
         save_task(task, folder)
         return []
-    writer = next((known for known in LAYOUTS if known.name == layout), None)
-    if writer is None:
-        raise InputError(f"unknown layout {layout!r}; there are {', '.join(LAYOUT_NAMES)}")
-    with new_folder(folder) as aside:
-        return writer.write(task, aside)
+    if layout not in LAYOUTS.names():
+        raise InputError(f"unknown layout {layout!r}; choose from {', '.join((NATIVE, *LAYOUTS.names()))}")
+    writer: Layout = LAYOUTS.load(layout)()
+    with new_folder(folder) as temporary:
+        return writer.write(task, temporary)
 
 
 def is_native(folder: Path) -> bool:
@@ -109,10 +104,14 @@ def is_native(folder: Path) -> bool:
     return (folder / "task.json").is_file()
 
 
+def _layouts() -> list[Layout]:
+    return [LAYOUTS.load(name)() for name in LAYOUTS.names()]
+
+
 def folder_around(path: str | Path) -> Path | None:
     """The task folder, not of our own layout, that a file lies in at any depth: it explains its ids."""
     for folder in Path(path).absolute().parents:
-        if any(layout.recognises(folder) for layout in LAYOUTS):
+        if any(layout.recognises(folder) for layout in _layouts()):
             return folder
     return None
 
@@ -123,7 +122,7 @@ def layout_of(folder: Path) -> Layout:
         raise InputError("no such folder", path=folder)
     if not folder.is_dir():
         raise InputError("is a file; a task is a folder, or use --source and --target", path=folder)
-    for layout in LAYOUTS:
+    for layout in _layouts():
         if layout.recognises(folder):
             return layout
     raise InputError(

@@ -1,8 +1,7 @@
 """Knowledge graphs, links and tasks: the data that everything else takes and gives."""
 
-from divea.graphs.attributes import Attributes
 from divea.graphs.builder import GraphBuilder
-from divea.graphs.knowledge_graph import KnowledgeGraph
+from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph
 from divea.graphs.links import Links
 from divea.graphs.storage import load_task, save_task
 from divea.graphs.task import AlignmentTask

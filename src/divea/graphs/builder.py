@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from divea.graphs.attributes import Attributes
-from divea.graphs.knowledge_graph import KnowledgeGraph, Triples
-from divea.graphs.labels import LABEL, Ids, LabelInterner
+from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph, Triples
+from divea.graphs.labels import LABEL, LabelInterner
+from divea.types import Ids
 
 _LARGEST_KEY = 1 << 63
 

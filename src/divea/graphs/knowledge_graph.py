@@ -12,11 +12,48 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from divea.errors import InputError
-from divea.graphs.attributes import Attributes
-from divea.graphs.labels import Hashes, Ids, as_labels, find_labels, hash_labels
+from divea.graphs.labels import Hashes, as_labels, find_labels, hash_labels
+from divea.types import Ids
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Literals of a graph, one row per statement, sorted by entity and predicate.
+
+    `kinds` says how to read a value: empty for a plain string, `@en` for a language, otherwise
+    the IRI of a datatype.
+    """
+
+    entities: Ids
+    predicates: Ids
+    predicate_labels: pa.Array
+    values: pa.Array
+    kinds: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table, without the labels."""
+        return pa.table(
+            {
+                "entity": pa.array(self.entities),
+                "predicate": pa.array(self.predicates),
+                "value": self.values,
+                "kind": self.kinds,
+            }
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Attributes):
+            return NotImplemented
+        return self.predicate_labels.equals(other.predicate_labels) and self.table().equals(other.table())
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 Triples = npt.NDArray[np.int32]
 

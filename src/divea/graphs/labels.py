@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from divea.types import Ids
+
 Hashes = npt.NDArray[np.uint64]
-Ids = npt.NDArray[np.int32]
+
 
 LABEL = pa.large_string()
 """The Arrow type of every label (64-bit offsets: no 2 GiB limit)."""

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from divea.errors import InputError
 from divea.graphs.knowledge_graph import KnowledgeGraph
-from divea.graphs.labels import Ids, as_labels
+from divea.graphs.labels import as_labels
+from divea.types import Ids
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from divea.atomic import new_folder
 from divea.errors import InputError
-from divea.graphs.attributes import Attributes
 from divea.graphs.builder import as_one_array
-from divea.graphs.knowledge_graph import KnowledgeGraph
+from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.graphs.links import Links
 from divea.graphs.task import AlignmentTask
+from divea.io import new_folder
 
 FORMAT = {"format": "divea task", "version": 1}
 

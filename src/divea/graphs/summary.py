@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from divea.graphs.knowledge_graph import KnowledgeGraph
-from divea.graphs.labels import Ids
 from divea.graphs.task import AlignmentTask
+from divea.types import Ids
 
 PERCENTILES = (0, 10, 25, 50, 75, 90, 99, 100)
 

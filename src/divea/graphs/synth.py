@@ -42,18 +42,18 @@ class SynthConfig:
     """Share of a graph's entities that have a counterpart."""
     common: float = 0.55
     """Share of a graph's statements that the other one makes too."""
-    seeds: float = 0.2
-    """Share of the links that are given as seeds; the others are gold."""
-    seed: int = 0
+    seed_share: float = 0.2
+    """Share of the links that are seeds; the others are gold."""
+    random_seed: int = 0
 
     def __post_init__(self) -> None:
         if self.entities < 10:
-            raise InputError("--entities must be at least 10")
+            raise InputError("entities must be at least 10")
         if not 0.5 <= self.triples_per_entity <= 100:
-            raise InputError("--triples-per-entity must lie between 0.5 and 100")
-        for name in ("matched", "common", "seeds"):
+            raise InputError("triples_per_entity must lie between 0.5 and 100")
+        for name in ("matched", "common", "seed_share"):
             if not 0 < getattr(self, name) < 1:
-                raise InputError(f"--{name} must lie between 0 and 1")
+                raise InputError(f"{name} must lie between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class SynthPair:
 def synthesise(config: SynthConfig) -> SynthPair:
     """Generate a pair of graphs; the same config gives the same arrays.
 
-    >>> pair = synthesise(SynthConfig(entities=200, seed=7))
+    >>> pair = synthesise(SynthConfig(entities=200, random_seed=7))
     >>> len(pair.task.seeds), len(pair.gold)
     (31, 123)
     """
-    rng = np.random.default_rng(config.seed)
+    rng = np.random.default_rng(config.random_seed)
     world = _World.draw(config, rng)
     common = world.statements(round(config.common * config.triples_per_entity * config.entities), 0, rng)
     source, source_labels = world.graph(1, common, config, rng)
@@ -83,7 +83,7 @@ def synthesise(config: SynthConfig) -> SynthPair:
         target,
     )
     given = np.zeros(len(links), dtype=bool)
-    given[rng.permutation(len(links))[: round(config.seeds * len(links))]] = True
+    given[rng.permutation(len(links))[: round(config.seed_share * len(links))]] = True
     seeds, gold = Links.from_pairs(links.pairs[given]), Links.from_pairs(links.pairs[~given])
     return SynthPair(AlignmentTask(source, target, seeds), gold)
 

@@ -10,19 +10,18 @@ import torch
 from torch import Tensor
 
 from divea.errors import InputError
-from divea.graphs.labels import Ids
-from divea.matching.embeddings import Embeddings
-from divea.matching.matches import Matches
 from divea.matching.similarity import (
-    MEMORY_BUDGET,
     UnitRows,
     Vectors,
     cosine_blocks,
     csls_blocks,
+    largest_first,
     rows_per_block,
+    top_k,
 )
 from divea.matching.sinkhorn import NEAREST, dense_sinkhorn, nearest_targets, sparse_sinkhorn
-from divea.matching.top_k import largest_first, top_k
+from divea.resources.budget import MATCHING_MEMORY
+from divea.types import Embeddings, Ids, Matches
 
 Blocks = Iterator[tuple[int, Tensor]]
 
@@ -36,21 +35,21 @@ def match(
     *,
     method: str = "csls",
     top: int = 10,
-    seed: int = 0,
-    memory: int = MEMORY_BUDGET,
+    random_seed: int = 0,
+    memory: int = MATCHING_MEMORY,
 ) -> Matches:
     """The best `top` candidates of every source, by a method of `METHODS`.
 
     `sources` and `candidates` are ids, the rows of the two embeddings to match; the work is done
     on the device that holds the embeddings and keeps within `memory` bytes beside them. Equal
-    scores are ordered by a draw per entity that `seed` decides, never by id.
+    scores are ordered by a draw per entity that `random_seed` decides, never by id.
 
     >>> same = torch.eye(3)
     >>> match(Embeddings(same, same[[2, 0, 1]]), [0, 1, 2], [0, 1, 2], method="cosine", top=1).best.tolist()
     [1, 2, 0]
     """
     asked = np.asarray(sources, dtype=np.int64)
-    rows, columns = np.sort(asked.astype(np.int32)), shuffled(candidates, seed)
+    rows, columns = np.sort(asked.astype(np.int32)), shuffled(candidates, random_seed)
     blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
     device, top = embeddings.source.device, min(top, len(columns))
     # A copy from or to a GPU waits for all the work that was asked for before it. So results stay
@@ -67,7 +66,7 @@ def match(
             torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
     score, place = largest_first(torch.cat(values), torch.cat(places))
     target = target_of_column[place].masked_fill_(~score.isfinite(), -1)
-    turn = _draw(len(rows), seed, _SOURCE_SALT).argsort()
+    turn = _draw(len(rows), random_seed, _SOURCE_SALT).argsort()
     order = np.searchsorted(rows, asked)
     mutual = _mutual(score, place, best_of_column, torch.from_numpy(turn).to(device))
     in_order = torch.from_numpy(order).to(device)
@@ -84,7 +83,7 @@ def _fetch(column: Tensor) -> Tensor:
 
 
 def score_blocks(
-    embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MEMORY_BUDGET
+    embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MATCHING_MEMORY
 ) -> Blocks:
     """Blocks of scores, each with the row it starts at and complete over all `columns`.
 
@@ -95,14 +94,14 @@ def score_blocks(
     return METHODS[method](UnitRows(embeddings.source, rows), UnitRows(embeddings.target, columns), memory)
 
 
-def shuffled(ids: npt.ArrayLike, seed: int) -> Ids:
+def shuffled(ids: npt.ArrayLike, random_seed: int) -> Ids:
     """Ids in the order of a random draw, whatever order they come in: earlier wins a tie."""
     ordered = np.sort(np.asarray(ids, dtype=np.int32))
-    return ordered[_draw(len(ordered), seed, _TARGET_SALT)]
+    return ordered[_draw(len(ordered), random_seed, _TARGET_SALT)]
 
 
-def _draw(count: int, seed: int, salt: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng([seed, salt]).permutation(count)
+def _draw(count: int, random_seed: int, salt: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([random_seed, salt]).permutation(count)
 
 
 def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:

@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.errors import InputError
-from divea.graphs.labels import Ids
-from divea.matching.matches import Matches
+from divea.types import Ids, Matches
 
 _SALT = 0x1_70_1
 
 
-def one_to_one(matches: Matches, method: str = "greedy", *, seed: int = 0) -> Ids:
+def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0) -> Ids:
     """The target assigned to each row of `matches`, -1 for none; no target is assigned twice.
 
     `greedy` takes the best pair, then the best of what is left, and so on. `hungarian` takes the
@@ -33,7 +32,7 @@ def one_to_one(matches: Matches, method: str = "greedy", *, seed: int = 0) -> Id
         # Equal scores are ordered by a draw per pair, laid out by source id and not by row.
         by_id = np.lexsort((targets, matches.source[rows]))
         draw = np.empty(len(rows))
-        draw[by_id] = np.random.default_rng([seed, _SALT]).random(len(rows))
+        draw[by_id] = np.random.default_rng([random_seed, _SALT]).random(len(rows))
         chosen = _METHODS[method](rows, targets, scores.astype(np.float64), draw)
         assigned[rows[chosen]] = targets[chosen]
     return assigned

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from divea.matching.similarity import Vectors, cosine_blocks
-from divea.matching.top_k import top_k
+from divea.matching.similarity import Vectors, cosine_blocks, top_k
 
 TEMPERATURE = 0.02
 ITERATIONS = 15

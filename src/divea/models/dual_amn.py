@@ -16,40 +16,19 @@ normalised hard sample mining over all entities, which is what makes it quick to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from divea.config import DualAmnOptions
 from divea.graphs import AlignmentTask
-from divea.matching import Embeddings
 from divea.models.aggregation import at_right, edge_dot, edge_softmax
-from divea.models.interface import Model
+from divea.models.base import Model
 from divea.models.losses import HardLoss
 from divea.models.stacking import StackedGraph
 from divea.models.training import Draws, glorot, train
-
-
-@dataclass(frozen=True)
-class DualAmnOptions:
-    """The values of the paper's public code, but where a line says otherwise."""
-
-    dimensions: int = 128
-    layers: int = 2
-    proxies: int = 64
-    dropout: float = 0.3
-    learning_rate: float = 0.005
-    """Of RMSprop with decay .9, as in Keras."""
-    steps: int = 60
-    """The code makes 20 epochs of 5 batches of the 30 % seeds of DBP15K, so 100. On held-out seeds
-    60 are better than 100, 200 or 300 (docs/results.md)."""
-    batch: int = 1024
-    """Seeds per step, all of them where there are fewer."""
-    margin: float = 1.0
-    scale: float = 30.0
-    shift: float = 10.0
-    """Margin, factor and offset of the smooth maximum (gamma, lambda, tau)."""
+from divea.types import Embeddings
 
 
 class DualAmn(Model):
@@ -60,15 +39,15 @@ class DualAmn(Model):
     def __init__(self, options: DualAmnOptions | None = None):
         self.options = options or DualAmnOptions()
 
-    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
-        return self.embed_many([task], seeds=[seed], device=device)[0]
+    def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
+        return self.embed_many([task], random_seeds=[random_seed], device=device)[0]
 
     def embed_many(
-        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+        self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
         options = self.options
         graph = StackedGraph(tasks, device)
-        draws = Draws(graph, seeds)
+        draws = Draws(graph, random_seeds)
         encoder = DualAmnEncoder(graph, draws, options)
 
         hard_loss = HardLoss(graph, options.batch, options.margin, options.scale, options.shift)

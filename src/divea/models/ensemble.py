@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from divea.graphs import AlignmentTask
-from divea.matching import Embeddings
-from divea.models.interface import Model
+from divea.models.base import Model
+from divea.types import Embeddings
 
 
 class Ensemble(Model):
@@ -22,13 +22,15 @@ class Ensemble(Model):
     def __init__(self, models: Sequence[Model]):
         self.models = tuple(models)
 
-    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
-        return _side_by_side([model.embed(task, seed=seed, device=device) for model in self.models])
+    def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
+        return _side_by_side(
+            [model.embed(task, random_seed=random_seed, device=device) for model in self.models]
+        )
 
     def embed_many(
-        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+        self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
-        each = [model.embed_many(tasks, seeds=seeds, device=device) for model in self.models]
+        each = [model.embed_many(tasks, random_seeds=random_seeds, device=device) for model in self.models]
         return [_side_by_side(of_task) for of_task in zip(*each, strict=True)]
 
     def memory(self, task: AlignmentTask) -> int:

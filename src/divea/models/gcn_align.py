@@ -12,36 +12,20 @@ share of distinct heads, and by .3 at least. Seeds are drawn together by L1 marg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from divea.config import GcnAlignOptions
 from divea.graphs import AlignmentTask
-from divea.matching import Embeddings
 from divea.models.aggregation import FixedSum
-from divea.models.interface import Model
+from divea.models.base import Model
 from divea.models.losses import MarginLoss
 from divea.models.stacking import StackedGraph, distinct
 from divea.models.training import Draws, train
-
-
-@dataclass(frozen=True)
-class GcnAlignOptions:
-    """The values of the paper's public code for structure embeddings."""
-
-    dimensions: int = 200
-    steps: int = 2000
-    """Full-batch steps of the public code; DivEA's code takes 5 x 400, which is the same."""
-    learning_rate: float = 20.0
-    """Of plain gradient descent. The loss is a mean, so gradients are tiny and this is not."""
-    margin: float = 3.0
-    negatives: int = 5
-    """Random nodes per seed and side."""
-    keep_negatives: int = 10
-    """Steps after which new negatives are drawn."""
+from divea.types import Embeddings
 
 
 class GcnAlign(Model):
@@ -52,14 +36,14 @@ class GcnAlign(Model):
     def __init__(self, options: GcnAlignOptions | None = None):
         self.options = options or GcnAlignOptions()
 
-    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
-        return self.embed_many([task], seeds=[seed], device=device)[0]
+    def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
+        return self.embed_many([task], random_seeds=[random_seed], device=device)[0]
 
     def embed_many(
-        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+        self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
         graph = StackedGraph(tasks, device)
-        draws = Draws(graph, seeds)
+        draws = Draws(graph, random_seeds)
         counts = [block.nodes for block in graph.blocks]
         deviations = [max(count, 1) ** -0.5 for count in counts]
         entities = draws.normal(counts, self.options.dimensions, deviations)

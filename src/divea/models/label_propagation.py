@@ -12,41 +12,22 @@ one-to-one and chosen anew every round, so an early mistake can be taken back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from divea.config import LabelPropagationOptions
 from divea.graphs import AlignmentTask, Links
-from divea.matching import MEMORY_BUDGET, Embeddings, match
+from divea.matching import match
 from divea.matching.similarity import normalise_
 from divea.models.aggregation import FixedSum, weighted_sum
-from divea.models.interface import Model
+from divea.models.base import Model
 from divea.models.stacking import StackedGraph, distinct
+from divea.resources.budget import MATCHING_MEMORY
+from divea.types import Embeddings
 
 _HEADS = 32  # projected in one product: one at a time would read all labels anew for each
-
-
-@dataclass(frozen=True)
-class LabelPropagationOptions:
-    """The values of LightEA's public code, but where a line says otherwise."""
-
-    labels: int = 1024
-    """Dimensions of a label."""
-    hops: int = 2
-    heads: int = 512
-    """Random directions of relations."""
-    width: int = 8
-    """Random directions of neighbours per head. The public code takes 16, which costs twice the time
-    and was no better on held-out seeds (docs/results.md)."""
-    draft_heads: int = 256
-    """Heads of all rounds but the last: sure pairs are found with fewer (public code: the same)."""
-    rounds: int = 6
-    """Propagations, each but the first with pseudo-seeds. 1 is propagation from the seeds alone."""
-    threshold: float = 0.5
-    """Sinkhorn weight above which a mutual match becomes a pseudo-seed."""
 
 
 class LabelPropagation(Model):
@@ -58,17 +39,17 @@ class LabelPropagation(Model):
         self.options = options or LabelPropagationOptions()
 
     @torch.no_grad()
-    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
+    def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
         options = self.options
-        spread = _Propagation(task, options, seed, device)
+        spread = _Propagation(task, options, random_seed, device)
         seeds = task.seeds
         for _ in range(options.rounds - 1):
-            seeds = self._with_pseudo_seeds(task, spread(seeds, options.draft_heads), seed)
+            seeds = self._with_pseudo_seeds(task, spread(seeds, options.draft_heads), random_seed)
         return spread(seeds, options.heads)
 
-    def _with_pseudo_seeds(self, task: AlignmentTask, embeddings: Embeddings, seed: int) -> Links:
+    def _with_pseudo_seeds(self, task: AlignmentTask, embeddings: Embeddings, random_seed: int) -> Links:
         sources, candidates = task.unmatched_source, task.unmatched_target
-        matches = match(embeddings, sources, candidates, method="sinkhorn", top=1, seed=seed)
+        matches = match(embeddings, sources, candidates, method="sinkhorn", top=1, random_seed=random_seed)
         if not len(candidates):
             return task.seeds
         sure = matches.mutual & (matches.score[:, 0] > self.options.threshold)
@@ -80,7 +61,7 @@ class LabelPropagation(Model):
         spreading = received + 3 * options.labels
         projecting = received + (options.heads + _HEADS) * options.width
         # Drafts are matched: the rows of one side once more, and scores.
-        scores = min(8 * sizes[0] * sizes[1], MEMORY_BUDGET)
+        scores = min(8 * sizes[0] * sizes[1], MATCHING_MEMORY)
         matching = 4 * (sum(sizes) + sizes[1]) * options.draft_heads * options.width + scores
         return max(4 * sum(sizes) * max(spreading, projecting), matching)
 
@@ -88,9 +69,9 @@ class LabelPropagation(Model):
 class _Propagation:
     """One round, ready to be called with the seeds of the round."""
 
-    def __init__(self, task: AlignmentTask, options: LabelPropagationOptions, seed: int, device: str):
+    def __init__(self, task: AlignmentTask, options: LabelPropagationOptions, random_seed: int, device: str):
         self.graph, self.options = StackedGraph([task], device), options
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator = torch.Generator(device).manual_seed(random_seed)
         self.edges = self.graph.typed_edges
         node, _, neighbour = self.graph.triples.T
         nodes, relations = self.graph.num_nodes, self.graph.num_relations

@@ -18,41 +18,18 @@ the neighbour and the relation. So no vector per edge is ever made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from divea.config import RreaOptions
 from divea.graphs import AlignmentTask
-from divea.matching import Embeddings
 from divea.models.aggregation import at_right, edge_dot, edge_softmax
-from divea.models.interface import Model
+from divea.models.base import Model
 from divea.models.losses import HardLoss, MarginLoss
 from divea.models.stacking import StackedGraph, TypedEdges
 from divea.models.training import Draws, glorot, train
-
-
-@dataclass(frozen=True)
-class RreaOptions:
-    """The values of the paper and its public code, but where a line says otherwise."""
-
-    dimensions: int = 100
-    layers: int = 2
-    dropout: float = 0.3
-    learning_rate: float = 0.005
-    """Of RMSprop with decay .9, as in Keras."""
-    loss: Literal["margin", "hard"] = "margin"
-    """margin: the paper's, L1 and uniform negatives. hard: Dual-AMN's, which needs far fewer steps."""
-    steps: int = 1200
-    """The public code's number of full-batch steps; DivEA's paper takes 250. About 60 do for `hard`."""
-    margin: float = 3.0
-    """Of the margin loss; each step draws as many negatives as there are nodes."""
-    batch: int = 1024
-    """Seeds per step of the hard loss, with the values of Dual-AMN's code below."""
-    hard_margin: float = 1.0
-    hard_scale: float = 30.0
-    hard_shift: float = 10.0
+from divea.types import Embeddings
 
 
 class Rrea(Model):
@@ -63,14 +40,14 @@ class Rrea(Model):
     def __init__(self, options: RreaOptions | None = None):
         self.options = options or RreaOptions()
 
-    def embed(self, task: AlignmentTask, *, seed: int = 0, device: str = "cpu") -> Embeddings:
-        return self.embed_many([task], seeds=[seed], device=device)[0]
+    def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
+        return self.embed_many([task], random_seeds=[random_seed], device=device)[0]
 
     def embed_many(
-        self, tasks: Sequence[AlignmentTask], *, seeds: Sequence[int], device: str = "cpu"
+        self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
         graph = StackedGraph(tasks, device)
-        draws = Draws(graph, seeds)
+        draws = Draws(graph, random_seeds)
         encoder = RreaEncoder(graph, draws, self.options)
         optimiser = torch.optim.RMSprop(encoder.parameters(), self.options.learning_rate, 0.9, 1e-7)
         loss = self._loss(graph, draws)

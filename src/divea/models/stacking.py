@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
-from divea.matching import Embeddings
 from divea.models.aggregation import EdgeIndex, FixedSum, sort, weighted_sum
+from divea.types import Embeddings
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from divea.models.stacking import StackedGraph
 class Draws:
     """The random numbers of a stack: one generator per block."""
 
-    def __init__(self, graph: StackedGraph, seeds: Sequence[int]):
+    def __init__(self, graph: StackedGraph, random_seeds: Sequence[int]):
         self.graph = graph
-        self.generators = [torch.Generator(graph.device).manual_seed(seed) for seed in seeds]
+        self.generators = [
+            torch.Generator(graph.device).manual_seed(random_seed) for random_seed in random_seeds
+        ]
 
     def uniform(self, counts: Sequence[int], columns: int, limit: float) -> Parameter:
         """A parameter of `counts[b]` rows for each block b, uniform between -limit and limit."""

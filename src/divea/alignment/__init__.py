@@ -1,1 +1,0 @@
-"""The alignment: the progressive loop over division, models and matching, and its result."""

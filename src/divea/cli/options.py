@@ -1,0 +1,118 @@
+"""Options that several commands share: the ways to name a task, and the ways to give settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divea.errors import InputError
+
+if TYPE_CHECKING:
+    from divea.config import Settings
+    from divea.graphs import AlignmentTask
+
+
+TaskFolder = Annotated[
+    Path | None,
+    typer.Argument(metavar="[TASK]", help="Task folder: divea's own, JAPE/DBP15K, OpenEA or Parquet."),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(help="Source graph (N-Triples, Turtle, TSV, CSV, Parquet; may be compressed)."),
+]
+Target = Annotated[Path | None, typer.Option(help="Target graph.")]
+Seeds = Annotated[
+    Path | None,
+    typer.Option(help="Known matches (TSV, CSV, Parquet, SSSOM, owl:sameAs, OAEI RDF/XML)."),
+]
+SkipUnknownSeeds = Annotated[
+    bool, typer.Option("--skip-unknown-seeds", help="Leave out seeds that name unknown entities.")
+]
+
+
+def open_task(
+    folder: Path | None, source: Path | None, target: Path | None, seeds: Path | None, skip_unknown: bool
+) -> AlignmentTask:
+    """Read the task that the options name: a folder, or two graph files."""
+    from divea.formats import read_task, read_task_files
+
+    if (folder is None) == (source is None and target is None):
+        raise InputError("name a task folder, or two graphs with --source and --target")
+    if folder is not None:
+        with working(f"reading {folder}"):
+            return read_task(folder, seeds, skip_unknown_seeds=skip_unknown)
+    if source is None or target is None:
+        raise InputError("give both --source and --target")
+    with working(f"reading {source} and {target}"):
+        return read_task_files(source, target, seeds, skip_unknown_seeds=skip_unknown)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show a spinner on a terminal while the block runs; print nothing if the output is piped."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+Preset = Annotated[
+    str | None, typer.Option(help="fast, or best: more accurate, and far slower without a GPU.")
+]
+Config = Annotated[
+    Path | None, typer.Option(help="File of settings (.json, .yaml, .toml); it overrides the preset.")
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Any setting, as model.rrea.steps=60; `divea settings` lists them. Repeatable.",
+    ),
+]
+Subtasks = Annotated[
+    int | None,
+    typer.Option("--subtasks", "-n", help="Number of subtasks, N; by default as few as fit the memory."),
+]
+Size = Annotated[
+    int | None, typer.Option("--size", "-s", help="Most entities of a subtask, both graphs together, S.")
+]
+RandomSeed = Annotated[int | None, typer.Option(help="Same random seed, same bytes.")]
+
+
+def given_settings(
+    preset: str | None, config: Path | None, assignments: list[str] | None, options: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The settings that were given; None if there were none.
+
+    Options override --set, which overrides the file, which overrides the preset.
+    """
+    from divea.config import PRESETS, combine_settings, parse_assignment, read_settings_file
+    from divea.errors import InputError
+
+    sources: list[dict[str, Any]] = []
+    if preset is not None:
+        if preset not in PRESETS:
+            raise InputError(f"unknown preset {preset!r}; choose from {', '.join(PRESETS)}")
+        sources.append(PRESETS[preset])
+    if config is not None:
+        sources.append(read_settings_file(config))
+    if assignments:
+        sources.append(dict(parse_assignment(text) for text in assignments))
+    sources.append({path: value for path, value in options.items() if value is not None})
+    return combine_settings(*sources) if preset is not None or any(sources) else None
+
+
+def checked_settings(given: dict[str, Any] | None) -> Settings:
+    """The settings, validated."""
+    from divea.config import Settings
+
+    return Settings.of(None, given or {})

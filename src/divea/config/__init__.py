@@ -1,0 +1,26 @@
+"""Configuration: one validated object that holds every setting of an alignment."""
+
+from divea.config.models import (
+    DualAmnOptions,
+    GcnAlignOptions,
+    LabelPropagationOptions,
+    ModelSettings,
+    RreaOptions,
+)
+from divea.config.settings import PRESETS, DivisionSettings, EvidenceSettings, Settings
+from divea.config.sources import combine_settings, parse_assignment, read_settings_file
+
+__all__ = [
+    "PRESETS",
+    "DivisionSettings",
+    "DualAmnOptions",
+    "EvidenceSettings",
+    "GcnAlignOptions",
+    "LabelPropagationOptions",
+    "ModelSettings",
+    "RreaOptions",
+    "Settings",
+    "combine_settings",
+    "parse_assignment",
+    "read_settings_file",
+]

@@ -1,0 +1,128 @@
+"""Finds settings that were given but have no effect in their combination.
+
+Only settings that somebody gave count: a default that is not used harms nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from divea.config.group import Group, public_name
+from divea.config.models import ModelSettings
+
+if TYPE_CHECKING:
+    from divea.config.settings import Settings
+
+SIZED_DIVISIONS = ("joint", "divea", "random")
+"""Built-in divisions that keep the size limit S and have the options of `division`."""
+
+_UNSIZED_DIVISIONS = ("cps", "sbp", "isbp", "whole")
+
+
+def given_paths(group: Group, prefix: str = "") -> list[str]:
+    """The paths of all settings that were given.
+
+    >>> from divea.config import DivisionSettings
+    >>> given_paths(DivisionSettings(name="cps"))
+    ['name']
+    """
+    paths = []
+    for field in group.model_fields_set:
+        name = prefix + public_name(type(group), field)
+        value = getattr(group, field)
+        paths += given_paths(value, f"{name}.") if isinstance(value, Group) else [name]
+    return sorted(paths)
+
+
+def without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Each given setting that has no effect, with the reason."""
+    given = given_paths(settings)
+    for path in given:
+        for reason in _reasons(settings, path):
+            yield path, reason
+
+
+def _reasons(settings: Settings, path: str) -> Iterator[str]:
+    first, _, rest = path.partition(".")
+    if first == "size" or first == "division":
+        yield from _of_division(settings, path)
+    elif first == "subtasks":
+        if settings.division.name == "whole" and settings.subtasks not in (None, 1):
+            yield "division.name is 'whole', which is one subtask"
+    elif first in ("model", "last_model"):
+        yield from _of_model(settings, first, rest)
+    elif first == "matching":
+        if settings.iterations == 1 and rest in ("threshold", "average"):
+            yield "it counts from the second iteration on, and iterations is 1"
+    elif first == "confidence":
+        yield from _of_confidence(settings, rest)
+
+
+def _of_division(settings: Settings, path: str) -> Iterator[str]:
+    division, option = settings.division, path.removeprefix("division.")
+    if option == "name":
+        if settings.subtasks == 1 and division.name != "whole":
+            yield "subtasks is 1, which is the whole graph"
+        return
+    if settings.subtasks == 1:
+        yield "subtasks is 1, so nothing is divided"
+    if division.name in _UNSIZED_DIVISIONS:
+        yield f"division.name is {division.name!r}, which has no such option"
+    if option == "partitioner" and division.name == "random":
+        yield "division.name is 'random', which is a partitioner of its own"
+    if option in ("alpha", "beta", "nearest") and division.name == "joint":
+        yield "division.name is 'joint', which uses no similarity weights"
+    if option in ("alpha", "beta") and division.nearest == 0:
+        yield "division.nearest is 0, so there are no similarity weights"
+
+
+def _of_model(settings: Settings, group: str, rest: str) -> Iterator[str]:
+    model: ModelSettings = getattr(settings, group)
+    name, _, option = rest.partition(".")
+    if rest == "iterations":
+        yield from _of_last_iterations(settings)
+    elif group == "last_model" and settings.last_model.iterations == 0:
+        yield "last_model.iterations is 0, so there is no last model"
+    elif rest != "name" and name not in model.names:
+        yield f"{group}.name is {model.name!r}"
+    elif name == "rrea" and model.rrea is not None and option in _OF_THE_OTHER_LOSS[model.rrea.loss]:
+        yield f"{group}.rrea.loss is {model.rrea.loss!r}"
+    elif option in ("draft_heads", "threshold") and model.options("label-propagation").rounds == 1:
+        yield f"{group}.label-propagation.rounds is 1"
+
+
+_OF_THE_OTHER_LOSS = {
+    "hard": ("margin",),
+    "margin": ("batch", "hard_margin", "hard_scale", "hard_shift"),
+}
+"""Options of RREA that have no effect with this loss."""
+
+
+def _of_last_iterations(settings: Settings) -> Iterator[str]:
+    count = settings.last_model.iterations
+    if count > 0 and count >= settings.iterations:
+        yield (
+            f"the first iteration never has the last model, so it is at most iterations - 1, which is "
+            f"{settings.iterations - 1}"
+        )
+    elif count == 1 and settings.calibrates:
+        yield (
+            "confidence is calibrated one iteration before the last, which must have the same model; "
+            "set it to 2 or more, or confidence.held_back to 0"
+        )
+
+
+def _of_confidence(settings: Settings, option: str) -> Iterator[str]:
+    confidence = settings.confidence
+    if option == "held_back":
+        if confidence.held_back > 0 and settings.iterations == 1:
+            yield "calibration takes two iterations, and iterations is 1"
+        return
+    if option == "precision" and confidence.precision is None:
+        return
+    if not settings.calibrates:
+        reason = "iterations is 1" if settings.iterations == 1 else "confidence.held_back is 0"
+        yield f"{reason}, so no confidence is calibrated"
+    elif option == "min_confidence" and confidence.precision is not None:
+        yield "confidence.precision takes its place"

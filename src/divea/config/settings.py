@@ -1,0 +1,229 @@
+"""Every setting of an alignment, in one typed object.
+
+The docstring below a field is its explanation in `divea settings` and in the JSON schema; its first line
+stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from divea.config.effects import without_effect
+from divea.config.group import Group, NamedGroup
+from divea.config.models import LastModelSettings, ModelSettings
+from divea.config.sources import combine_settings, read_settings_file
+from divea.errors import InputError
+from divea.registry import DIVISIONS
+
+_LIGHTEA_WIDTH = {"labels": 1024, "heads": 512, "draft_heads": 256}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "best": {
+        "iterations": 7,
+        "model": {"label-propagation": {**_LIGHTEA_WIDTH, "rounds": 6}},
+        "last_model": {
+            "name": "label-propagation+rrea+dual-amn",
+            "iterations": 4,
+            "label-propagation": {**_LIGHTEA_WIDTH, "rounds": 2},
+            "rrea": {"loss": "hard", "steps": 60},
+            "dual-amn": {"steps": 60},
+        },
+    },
+}
+"""fast: label propagation alone, the defaults. best: three iterations of label propagation, then four of an
+ensemble with two trained models that learn from what it found; several points more accurate, and many times
+slower without a GPU."""
+
+
+class EvidenceSettings(NamedGroup):
+    """How context entities are chosen by the evidence that they pass (Eqs. 6 to 10)."""
+
+    method: Literal["first_order", "rounds", "exact"] = "first_order"
+    """first_order: one gradient pass; rounds: ten passes; exact: the paper's, thousands of times slower."""
+    strength: float = Field(default=2.0, gt=0, le=1000)
+    """The paper's lambda: how soon an entity's evidence saturates."""
+    layers: int = Field(default=2, ge=1, le=16)
+    """The paper's L: layers of the encoder that the context is for."""
+
+
+class DivisionSettings(NamedGroup):
+    """How a task is divided into subtasks."""
+
+    name: str = "joint"
+    """joint, divea (the paper's), random (its ablation), the rivals cps, sbp and isbp, or whole for none."""
+    delta1: float | None = Field(default=None, gt=0, lt=1)
+    """The source side's share of S; null: chosen on held-out seeds."""
+    delta2: float = Field(default=0.0, ge=0, lt=1)
+    """The share of the target side that goes to connecting entities. The paper's code has 0."""
+    partitioner: Literal["metis", "kaminpar", "random"] = "metis"
+    """How the source graph is partitioned."""
+    locality: Literal["propagate", "bfs"] = "propagate"
+    """How near a candidate is to a part: by propagation, or by hops as in the paper (Eq. 2)."""
+    alpha: float = Field(default=0.9, ge=0, le=1)
+    """Threshold of the similarity weight (Eq. 4)."""
+    beta: float = Field(default=1.0, ge=0, le=1000)
+    """Weight of the similarity weight beside locality (Eq. 5)."""
+    nearest: int = Field(default=10, ge=0, le=10_000)
+    """The paper's K: similarities summed up for a candidate (Eq. 3); 0 for locality alone."""
+    evidence: EvidenceSettings = EvidenceSettings()
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in DIVISIONS.names():
+            raise ValueError(f"unknown division {name!r}; choose from {', '.join(DIVISIONS.names())}")
+        return name
+
+
+class MatchingSettings(NamedGroup):
+    """How embeddings become matches, and matches pseudo-seeds."""
+
+    method: Literal["sinkhorn", "csls", "cosine"] = "sinkhorn"
+    """How pairs are scored."""
+    threshold: float = Field(default=0.5, ge=-10, le=10)
+    """Score above which a mutual match becomes a pseudo-seed.
+
+    .5 fits Sinkhorn's weights, which lie between 0 and 1. A threshold below all scores, such as -10, leaves
+    mutuality alone, which is the paper's rule.
+    """
+    average: int = Field(default=3, ge=1, le=1000)
+    """Latest iterations of a model whose scores are averaged; 1 for the latest alone.
+
+    Divisions differ between iterations, so a pair that one of them separated may meet in another.
+    """
+
+
+class ConfidenceSettings(Group):
+    """How confidence is calibrated, and which pairs it keeps out of the mappings."""
+
+    held_back: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the seeds that all iterations but the last hide, to calibrate on; 0 for no confidence."""
+    min_confidence: float = Field(default=0.5, ge=0, le=1)
+    """Pairs below this confidence are left out of the mappings."""
+    precision: float | None = Field(default=None, gt=0, lt=1)
+    """Expected precision of the mappings; null: min_confidence decides."""
+
+
+class OutputSettings(Group):
+    """What the tables of a run hold."""
+
+    top: int = Field(default=50, ge=1, le=10_000)
+    """Length of the ranked lists."""
+    one_to_one: bool = True
+    """Whether a target that several sources claim goes to the best-scored one only."""
+
+
+class Settings(Group):
+    """What decides the result of an alignment, beside the task itself.
+
+    A value of None (null in JSON and YAML, or left out) means "chosen for you": when the run is prepared,
+    it is replaced by what the task and the machine suggest, and the run's log says what was chosen.
+
+    Examples
+    --------
+    >>> Settings(subtasks=5).division.name
+    'joint'
+    >>> Settings.preset("best", subtasks=5).last_model.iterations
+    4
+    >>> Settings.of(None, {"model.name": "rrea", "model.rrea.steps": 60}).model.options("rrea").steps
+    60
+    """
+
+    subtasks: int | None = Field(default=None, ge=1, le=10_000_000)
+    """N, the number of subtasks; null: as few as fit the memory."""
+    size: int | None = Field(default=None, ge=2, le=1 << 40)
+    """S, the most entities of a subtask, both graphs together; null: all entities divided by N."""
+    iterations: int = Field(default=3, ge=1, le=1000)
+    """Rounds of dividing, solving and learning."""
+    random_seed: int = Field(default=0, ge=0, lt=1 << 31)
+    """Seed of every random draw: same seed, same bytes."""
+    division: DivisionSettings = DivisionSettings()
+    model: ModelSettings = ModelSettings()
+    last_model: LastModelSettings = LastModelSettings()
+    matching: MatchingSettings = MatchingSettings()
+    confidence: ConfidenceSettings = ConfidenceSettings()
+    output: OutputSettings = OutputSettings()
+
+    @model_validator(mode="after")
+    def _every_setting_counts(self, info: ValidationInfo) -> Settings:
+        # The manifest of a run names every setting, used or not.
+        if not (info.context or {}).get("stored"):
+            for path, reason in without_effect(self):
+                raise ValueError(f"{path} has no effect: {reason}")
+        return self
+
+    @classmethod
+    def of(cls, base: Settings | str | None, changes: Mapping[str, Any] | None = None) -> Settings:
+        """Settings, the name of a preset or nothing, with changes on top.
+
+        Parameters
+        ----------
+        base
+            Settings, the name of a preset, or None for the defaults.
+        changes
+            Values by name. A name may be a path, as in "model.rrea.steps", and a value may be a dictionary.
+            The bare name of a component may stand for its group: {"model": "rrea"}.
+        """
+        if isinstance(base, str):
+            if base not in PRESETS:
+                raise InputError(f"unknown preset {base!r}; choose from {', '.join(PRESETS)}")
+            given: Mapping[str, Any] = PRESETS[base]
+        elif base is None or isinstance(base, Settings):
+            given = {} if base is None else base.model_dump(mode="json", exclude_unset=True)
+        else:
+            raise InputError(f"settings are a divea.Settings or the name of a preset, not {base!r}")
+        settings: Settings = cls.checked(combine_settings(given, changes or {}))
+        return settings
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Settings:
+        """A preset (`fast` or `best`), with changes on top."""
+        return cls.of(name, changes)
+
+    @classmethod
+    def load(cls, path: str | Path, **changes: Any) -> Settings:
+        """Read a JSON, YAML or TOML file of settings, with changes on top."""
+        try:
+            return cls.of(None, combine_settings(read_settings_file(path), changes))
+        except InputError as error:
+            raise error if error.path is not None else InputError(str(error), path=path) from None
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether seeds are held back. That takes one iteration without them and one with them."""
+        return self.confidence.held_back > 0 and self.iterations > 1
+
+    @property
+    def weighs_similarity(self) -> bool:
+        """Whether the division uses the similarity weights of Eqs. 3 to 5."""
+        return self.division.nearest > 0 and self.division.name in ("divea", "random") and self.subtasks != 1
+
+    def model_at(self, iteration: int) -> ModelSettings:
+        """The model of an iteration, counted from 0."""
+        is_last = iteration >= self.iterations - self.last_model.iterations
+        return self.last_model if is_last else self.model
+
+    def models(self) -> list[ModelSettings]:
+        """The models of all iterations, in order."""
+        return [self.model_at(iteration) for iteration in range(self.iterations)]
+
+    def plain(self) -> dict[str, Any]:
+        """All values as plain JSON types, without models that are not in use."""
+        last_model = self.last_model.plain() if self.last_model.iterations else {"iterations": 0}
+        return {**super().plain(), "model": self.model.plain(), "last_model": last_model}
+
+    def resolved(self, **chosen: Any) -> Settings:
+        """The effective settings: values that were chosen, and the options of every model in use.
+
+        >>> Settings().resolved(subtasks=4).subtasks
+        4
+        """
+        models = {"model": self.model.resolved()}
+        if self.last_model.iterations:
+            models["last_model"] = self.last_model.resolved()
+        return self.model_copy(update={**chosen, **models})

@@ -1,0 +1,119 @@
+"""Where settings come from: files, assignments such as `model.rrea.steps=60`, and how they combine."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from divea.errors import InputError
+
+_NAMED = ("model", "last_model")
+
+
+def combine_settings(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values of several sources; a later source overrides an earlier one, setting by setting.
+
+    A name may be a path. A source that names another model drops the options that earlier sources gave for
+    models that are no longer in use.
+
+    >>> combine_settings({"model": {"name": "rrea", "rrea": {"steps": 9}}}, {"model.rrea.steps": 60})
+    {'model': {'name': 'rrea', 'rrea': {'steps': 60}}}
+    >>> combine_settings({"model": {"name": "rrea", "rrea": {"steps": 9}}}, {"model": "dual-amn"})
+    {'model': {'name': 'dual-amn'}}
+    """
+    combined: dict[str, Any] = {}
+    for source in sources:
+        nested = _nested(source)
+        for group in _NAMED:
+            _drop_unused_options(combined, nested, group)
+        combined = _merged(combined, nested)
+    return combined
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for path, value in flat.items():
+        first, *rest = str(path).split(".")
+        for name in reversed(rest):
+            value = {name: value}
+        if isinstance(value, Mapping):
+            value = _nested(value)
+        elif first in (*_NAMED, "division") and isinstance(value, str):
+            value = {"name": value}
+        elif first == "matching" and isinstance(value, str):
+            value = {"method": value}
+        nested = _merged(nested, {first: value})
+    return nested
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(first)
+    for name, value in second.items():
+        old = merged.get(name)
+        merged[name] = (
+            _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
+    return merged
+
+
+def _drop_unused_options(combined: dict[str, Any], source: Mapping[str, Any], group: str) -> None:
+    chosen = source.get(group)
+    if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name"), str) or group not in combined:
+        return
+    models = chosen["name"].split("+")
+    kept = {
+        key: value
+        for key, value in combined[group].items()
+        if not isinstance(value, Mapping) or key in models
+    }
+    combined[group] = kept
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """A setting as the command line gives it; the value is read as JSON where it is JSON.
+
+    >>> parse_assignment("model.rrea.steps=60"), parse_assignment("model.rrea.loss=hard")
+    (('model.rrea.steps', 60), ('model.rrea.loss', 'hard'))
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise InputError(f"expected PATH=VALUE, as in model.rrea.steps=60; found {text!r}")
+    try:
+        return path, json.loads(value)
+    except ValueError:
+        return path, value
+
+
+def read_settings_file(path: str | Path) -> dict[str, Any]:
+    """The settings of a JSON, YAML or TOML file, as the file's name says."""
+    path = Path(path)
+    readers: dict[str, Callable[[str], Any]] = {
+        ".json": json.loads,
+        ".toml": tomllib.loads,
+        ".yaml": _yaml,
+        ".yml": _yaml,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError("cannot tell the format: use .json, .yaml or .toml", path=path)
+    try:
+        found = reader(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read as {path.suffix[1:].upper()}: {error}", path=path) from None
+    if not isinstance(found, dict):
+        raise InputError("expected an object of settings by name", path=path)
+    return found
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,110 @@
+"""One try at a job in this process, within its memory.
+
+If memory runs out, subtasks that should be solved together are solved in halves, which changes nothing. A
+subtask that alone is too large is divided like any task. Its pieces see less of the graphs, so the result
+differs from what more memory would have given; a note says so. The pieces depend on the job alone.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from textwrap import shorten
+
+import numpy as np
+
+from divea.config import DivisionSettings
+from divea.division import DivEA, Subtask
+from divea.executors.base import Done, Failed
+from divea.executors.job import Job, solve_job
+from divea.graphs import AlignmentTask, Links
+from divea.loop.merge import merge
+from divea.loop.solve import Solved, subtask_random_seed
+from divea.resources.limits import enforced, is_out_of_memory, release_memory, return_freed_blocks
+from divea.resources.machine import peak_gpu_memory, peak_memory
+
+AddNote = Callable[[str], None]
+
+SMALLEST = 64
+"""Entities of a subtask that is not divided any further: it is not what fills the memory."""
+
+
+def solve_within_memory(
+    task: AlignmentTask, job: Job, add_note: AddNote, *, in_pieces: bool = False
+) -> list[Solved]:
+    """Solve a job within its memory; with `in_pieces` its subtasks are divided from the start."""
+    if not in_pieces:
+        try:
+            with enforced(job.device, job.memory):
+                return solve_job(task, job)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            failure = shorten(f"{type(error).__name__}: {error}", 140)
+        # The arrays of the failed attempt are released only outside of the handler.
+        release_memory(job.device)
+        if len(job.subtasks) > 1:
+            add_note(f"memory ran out over {len(job.subtasks)} subtasks ({failure}): solved in two halves")
+            return _solve_in_halves(task, job, add_note)
+        add_note(f"memory ran out over subtask {job.subtasks[0].index} ({failure})")
+    return [_solve_in_pieces(task, job, subtask, add_note) for subtask in job.subtasks]
+
+
+def _solve_in_halves(task: AlignmentTask, job: Job, add_note: AddNote) -> list[Solved]:
+    middle = len(job.subtasks) // 2
+    halves = job.subtasks[:middle], job.subtasks[middle:]
+    return [
+        solved
+        for half in halves
+        for solved in solve_within_memory(task, replace(job, subtasks=half), add_note)
+    ]
+
+
+def _solve_in_pieces(task: AlignmentTask, job: Job, subtask: Subtask, add_note: AddNote) -> Solved:
+    random_seed = subtask_random_seed(job.random_seed, job.iteration, subtask.index)
+    pieces = divide_further(task, subtask, random_seed)
+    sizes = " + ".join(str(piece.size) for piece in pieces)
+    add_note(f"subtask {subtask.index} of {subtask.size} entities was divided further, into {sizes}")
+    found = [solve_within_memory(task, replace(job, subtasks=(piece,)), add_note)[0] for piece in pieces]
+    # A candidate of several pieces counts with the highest of its similarity sums.
+    sums = np.zeros(len(subtask.candidates), dtype=np.float32)
+    for piece, solved in zip(pieces, found, strict=True):
+        at = np.searchsorted(subtask.candidates, piece.candidates)
+        sums[at] = np.maximum(sums[at], solved.top_sums)
+    return Solved(merge([solved.matches for solved in found])[0], sums)
+
+
+def divide_further(task: AlignmentTask, subtask: Subtask, random_seed: int) -> Sequence[Subtask]:
+    """Pieces of at most half a subtask's size, which share its unmatched entities."""
+    if subtask.size <= SMALLEST:
+        raise MemoryError(f"no room for a subtask of {subtask.size} entities")
+    settings = DivisionSettings(delta1=0.5)
+    divided = DivEA(2, subtask.size // 2, settings, random_seed).divide(subtask.local(task))
+    source, target = subtask.source_entities, subtask.target_entities
+    return [
+        Subtask(
+            subtask.index,
+            source[piece.source_entities],
+            target[piece.target_entities],
+            Links(source[piece.seeds.source], target[piece.seeds.target]),
+            # Entities that are context in the subtask are context in its pieces.
+            np.intersect1d(source[piece.unmatched], subtask.unmatched),
+            np.intersect1d(target[piece.candidates], subtask.candidates),
+        )
+        for piece in divided.subtasks
+    ]
+
+
+def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
+    """Try a job once; with `in_pieces` its subtasks are divided further from the start."""
+    return_freed_blocks()
+    notes: list[str] = []
+    start = time.perf_counter()
+    try:
+        solved = solve_within_memory(task, job, notes.append, in_pieces=in_pieces)
+    except Exception:
+        return Failed(position, "\n".join([*notes, traceback.format_exc()]))
+    seconds = time.perf_counter() - start
+    return Done(position, solved, tuple(notes), seconds, peak_memory(), peak_gpu_memory(job.device))

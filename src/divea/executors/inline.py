@@ -1,0 +1,33 @@
+"""The inline executor: this very process, one job after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from divea.config.executor import ExecutorSettings
+from divea.executors.attempt import attempt
+from divea.executors.base import TRIES, Done, Executor, Failed
+from divea.executors.job import Job
+from divea.graphs import load_task
+
+
+class Inline(Executor):
+    """The simplest to debug, and the one that every other executor is compared with."""
+
+    @classmethod
+    def from_settings(cls, settings: ExecutorSettings) -> Self:
+        return cls()
+
+    def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
+        task = load_task(task_folder)
+        for position, job in enumerate(jobs):
+            for _ in range(TRIES):
+                result = attempt(task, position, job)
+                if isinstance(result, Done):
+                    break
+            yield result
+
+    def __repr__(self) -> str:
+        return "Inline()"

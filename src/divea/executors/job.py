@@ -1,0 +1,133 @@
+"""Jobs: the work of an iteration in pieces that any process on any machine can do.
+
+A job holds everything that decides its result except for the graphs, which every worker opens itself. The
+same job therefore gives the same bytes wherever and whenever it runs, and however often it has to be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from divea.config import ModelSettings, Settings
+from divea.division import Subtask
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.ids import contains
+from divea.loop.loop import Work
+from divea.loop.solve import Solved, solve, subtask_random_seed
+from divea.models import make_model
+from divea.resources.budget import UNLIMITED_JOB_MEMORY, pack
+
+
+@dataclass(frozen=True)
+class Job:
+    """Subtasks to be solved together."""
+
+    iteration: int
+    subtasks: tuple[Subtask, ...]
+    pseudo_seeds: Links
+    """Those with both ends in one of the subtasks."""
+    model: ModelSettings
+    matching: str
+    top: int
+    nearest: int
+    random_seed: int
+    """The run's random seed; those of the subtasks derive from it."""
+    device: str
+    memory: int | None
+    """Bytes that solving may take on the device, None for no limit. It decides the size of batches and
+    blocks, and with it how a subtask is matched."""
+    threads: int
+    """Threads of torch on a CPU. Sums over another number of threads differ in the last bits."""
+
+
+def make_jobs(
+    work: Work,
+    settings: Settings,
+    *,
+    device: str,
+    memory: int | None,
+    threads: int,
+    subtasks_per_job: int | None = None,
+) -> list[Job]:
+    """The jobs of an iteration, which together hold its subtasks in order.
+
+    On a CPU every subtask is a job. On a GPU consecutive subtasks share a job while the model's estimate
+    says that they fit into the memory together. Nothing else matters, least of all the number of workers.
+    """
+    model = settings.model_at(work.iteration)
+    return [
+        Job(
+            iteration=work.iteration,
+            subtasks=subtasks,
+            pseudo_seeds=_inside(work.pseudo_seeds, subtasks),
+            model=model,
+            matching=settings.matching.method,
+            top=settings.output.top,
+            # Similarity sums cost a matrix product; they are skipped unless the division uses them.
+            nearest=settings.division.nearest if settings.weighs_similarity else 0,
+            random_seed=settings.random_seed,
+            device=device,
+            memory=memory,
+            threads=threads,
+        )
+        for subtasks in _batches(work, model, device, memory, subtasks_per_job)
+    ]
+
+
+def _batches(
+    work: Work, model: ModelSettings, device: str, memory: int | None, most: int | None
+) -> list[tuple[Subtask, ...]]:
+    if device == "cpu" or most == 1:
+        return [(subtask,) for subtask in work.subtasks]
+    estimate = make_model(model).memory
+    needs = [estimate(subtask.local(work.task)) for subtask in work.subtasks]
+    batches = pack(needs, memory or UNLIMITED_JOB_MEMORY[device])
+    return [work.subtasks[batch.start : batch.stop] for batch in batches]
+
+
+def _inside(links: Links, subtasks: Sequence[Subtask]) -> Links:
+    """The links with both ends in one of the subtasks."""
+    inside = np.zeros(len(links), dtype=bool)
+    for subtask in subtasks:
+        inside |= contains(subtask.source_entities, links.source) & contains(
+            subtask.target_entities, links.target
+        )
+    return Links(links.source[inside], links.target[inside])
+
+
+def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
+    """Solve a job's subtasks: a pure function of the task's graphs and the job."""
+    random_seeds = [
+        subtask_random_seed(job.random_seed, job.iteration, subtask.index) for subtask in job.subtasks
+    ]
+    with _torch_threads(job.threads):
+        return list(
+            solve(
+                make_model(job.model),
+                task,
+                job.subtasks,
+                job.pseudo_seeds,
+                random_seeds=random_seeds,
+                matching=job.matching,
+                top=job.top,
+                nearest=job.nearest,
+                device=job.device,
+                memory=job.memory or UNLIMITED_JOB_MEMORY[job.device],
+            )
+        )
+
+
+@contextmanager
+def _torch_threads(threads: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,81 @@
+"""The program of a worker process of the local executor, and the watchdogs that end a process."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from divea.graphs import AlignmentTask, load_task
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """End the process if it stays within the block for too long; stderr then says where it hung."""
+    if seconds is not None:
+        # This watchdog does not need the interpreter's lock, which a hanging library may hold.
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def end_with_parent() -> None:
+    """End this process when its standard input closes, which happens when its parent dies."""
+    threading.Thread(target=_exit_after, args=(sys.stdin.read,), daemon=True).start()
+
+
+def end_with_parent_process() -> None:
+    """End this process, which multiprocessing started, when its parent dies."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent.join,), daemon=True).start()
+
+
+def _exit_after(wait: Callable[[], object]) -> None:
+    wait()
+    os._exit(1)
+
+
+def main(descriptor: int, number: int) -> None:
+    """Run the jobs that arrive through the pipe until it closes."""
+    # Ctrl-C reaches the whole process group; the parent handles it and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    faulthandler.enable()
+    from divea.executors.attempt import attempt  # slow import; kept out of job timing
+
+    connection = Connection(descriptor)
+    opened: tuple[Path, AlignmentTask] | None = None
+    while True:
+        try:
+            position, folder, job, timeout, in_pieces = connection.recv()
+        except EOFError:
+            return
+        # Output from here on belongs to this job's log.
+        os.ftruncate(sys.stdout.fileno(), 0)
+        with time_limit(timeout):
+            if job.device != "cpu":
+                _use_gpu(number)
+            if opened is None or opened[0] != folder:
+                opened = folder, load_task(folder)
+            result = attempt(opened[1], position, job, in_pieces=in_pieces)
+        connection.send(result)
+
+
+def _use_gpu(number: int) -> None:
+    import torch
+
+    torch.cuda.set_device(number % torch.cuda.device_count())
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""A cell: one run of one method on one split of one data set. Experiments are lists of cells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from divea.config.effects import SIZED_DIVISIONS
+from divea.io import checksum
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to run, and the names that it has in tables."""
+
+    pair: str
+    """Folder of the data set, `zh_en`."""
+    percent: int
+    """Percentage of the links that are seeds."""
+    split: int
+    method: str
+    """The method's name in tables, `CPS (semi)`."""
+    scale: str
+    """Whose subtask size DivEA has: `cps` or `sbp`. The rivals' sizes are what comes out of them."""
+    model: str
+    subtasks: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings as nested values, without the model's name, N, S and the random seed."""
+    stacked: bool = True
+    """Whether a GPU trains subtasks together where they fit; False measures a single one."""
+    validation: float = 0.0
+    """Share of the seeds that take the place of the test links, which then stay unread."""
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether the division keeps a size limit."""
+        return self.settings["division"]["name"] in SIZED_DIVISIONS and self.subtasks > 1
+
+    @property
+    def key(self) -> str:
+        """Names everything that decides the result and nothing else: recipes share the runs of equal
+        cells."""
+        found = asdict(self)
+        del found["method"]
+        if not self.is_sized:
+            del found["scale"]
+        return checksum(json.dumps(found, sort_keys=True))[:16]
+
+    def __str__(self) -> str:
+        return f"{self.pair} {self.percent}/{self.split} {self.method} + {self.model}, N = {self.subtasks}"

@@ -1,0 +1,95 @@
+"""The methods that the paper compares, as settings of the one loop.
+
+All methods run alike: Sinkhorn matching, mutual best pairs above a weight of .5 (.2 with GCN-Align) as
+pseudo-seeds, no seeds held back, every source's own ranked list. Two things differ from the paper: a model
+starts from scratch in each iteration, where the paper's goes on training, and RREA has a loss that needs
+fewer steps. A supervised run is one iteration, because five times as many steps were worse on held-out
+seeds (docs/notes/reproduce.md).
+
+`DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
+Averaging helps any division, so the rivals are also run with it ("averaged")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from divea.config import Settings, combine_settings, parse_assignment
+from divea.config.effects import without_effect
+from divea.errors import InputError
+
+METHODS: dict[str, dict[str, Any]] = {
+    "CPS (sup)": {"division": "cps", "iterations": 1},
+    "CPS (semi)": {"division": "cps"},
+    "CPS (semi), averaged": {"division": "cps", "matching.average": 3},
+    "SBP (sup)": {"division": "sbp", "iterations": 1},
+    "SBP (semi)": {"division": "sbp"},
+    "SBP (semi), averaged": {"division": "sbp", "matching.average": 3},
+    "I-SBP": {"division": "isbp"},
+    "I-SBP, averaged": {"division": "isbp", "matching.average": 3},
+    "DivEA": {"division": "joint", "matching.average": 3},
+    "DivEA (paper)": {"division": "divea"},
+    "DivEA (paper), locality only": {"division": "divea", "division.nearest": 0},
+    "DivEA (paper), random groups": {"division": "random"},
+}
+
+COMMON: dict[str, Any] = {
+    "iterations": 5,
+    "matching": {"method": "sinkhorn", "threshold": 0.5, "average": 1},
+    "confidence.held_back": 0.0,
+    # A target further down adds less than .01 to the reciprocal rank.
+    "output": {"top": 100, "one_to_one": False},
+}
+
+SHARES = {"cps": {"delta1": 0.5, "delta2": 0.0}, "sbp": {"delta1": 0.4, "delta2": 0.0}}
+"""Shares of the subtask size in the paper's code, for each size. `DivEA` chooses its own."""
+
+MODELS: dict[str, dict[str, Any]] = {
+    "rrea": {"model.rrea": {"loss": "hard", "steps": 60}},
+    "gcn-align": {"model.gcn-align": {"steps": 400}, "matching.threshold": 0.2},
+}
+"""Settings of a model in an iteration; other models run with their defaults. GCN-Align's matching weights
+are lower, and so is its threshold for pseudo-seeds (docs/notes/results.md)."""
+
+_FIXED = ("subtasks", "size", "random_seed", "model.name", "division.name")
+
+
+def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a method as nested values, with changes by path applied where they have an effect."""
+    sources: list[dict[str, Any]] = [COMMON, {"model": model}, MODELS.get(model, {}), METHODS[method]]
+    if METHODS[method]["division"] in ("divea", "random"):
+        sources.append({"division": SHARES[scale]})
+    settings = combine_settings(*sources, *({path: value} for path, value in changes.items()))
+    for path in _without_effect(settings):
+        _remove(settings, path)
+    return settings
+
+
+def _without_effect(settings: dict[str, Any]) -> list[str]:
+    # A cell has more than one subtask in general; those with one drop their division later.
+    checked: Settings = Settings.checked({**settings, "subtasks": 2}, stored=True)
+    return [path for path, _ in without_effect(checked)]
+
+
+def _remove(settings: dict[str, Any], path: str) -> None:
+    *groups, name = path.split(".")
+    for group in groups:
+        settings = settings[group]
+    settings.pop(name, None)
+
+
+def read_changes(texts: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
+    """Settings to change for all methods alike, as `model.rrea.steps=100`; checked against every model."""
+    changes = dict(parse_assignment(text) for text in texts)
+    for path in changes:
+        if path in _FIXED:
+            raise InputError(f"{path} is part of the experiment and cannot be set")
+    for model in models:
+        own = {path: value for path, value in changes.items() if _is_for(path, model)}
+        Settings.checked(combine_settings(COMMON, {"model": model}, own), stored=True)
+    return changes
+
+
+def _is_for(path: str, model: str) -> bool:
+    group, _, rest = path.partition(".")
+    return group != "model" or rest.partition(".")[0] in model.split("+")

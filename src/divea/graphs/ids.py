@@ -1,0 +1,40 @@
+"""Sorted arrays of ids as sets: membership and positions without a mark for every entity."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from divea.types import Ids
+
+
+def positions(members: Ids | None, ids: Ids) -> Ids:
+    """Where each id stands in a sorted array that holds them all; None stands for all ids.
+
+    >>> positions(np.array([2, 5, 9]), np.array([9, 2])).tolist()
+    [2, 0]
+    """
+    return ids if members is None else np.searchsorted(members, ids).astype(np.int32)
+
+
+def contains(members: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
+    """Which ids are in a sorted array.
+
+    >>> contains(np.array([2, 5, 9]), np.array([5, 6])).tolist()
+    [True, False]
+    """
+    if len(members) == 0:
+        return np.zeros(len(ids), dtype=bool)
+    found: npt.NDArray[np.bool_] = members[np.minimum(np.searchsorted(members, ids), len(members) - 1)] == ids
+    return found
+
+
+def marked(ids: Ids, size: int) -> npt.NDArray[np.bool_]:
+    """A mask of `size` entities that is true at these ids.
+
+    >>> marked(np.array([1]), 3).tolist()
+    [False, True, False]
+    """
+    mask = np.zeros(size, dtype=bool)
+    mask[ids] = True
+    return mask

@@ -1,0 +1,1 @@
+"""The progressive loop: division, models and matching, repeated, with confidence at the end."""

@@ -1,0 +1,120 @@
+"""Solves subtasks: embed and match, nothing else. This is the unit of work of every executor."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from divea.division import Subtask
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.ids import contains, positions
+from divea.matching import match
+from divea.matching.similarity import UnitRows, mean_of_best
+from divea.models import Model, embed_all
+from divea.resources.budget import MATCHING_MEMORY, MATCHING_SHARE
+from divea.types import Embeddings, Matches
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The result of a subtask: ranked matches of its unmatched entities, in the ids of the whole task."""
+
+    matches: Matches
+    top_sums: npt.NDArray[np.float32]
+    """For each candidate, the sum of its K highest similarities to the unmatched entities (Eq. 3)."""
+
+
+def solve(
+    model: Model,
+    task: AlignmentTask,
+    subtasks: Sequence[Subtask],
+    pseudo_seeds: Links,
+    *,
+    random_seeds: Sequence[int],
+    matching: str = "sinkhorn",
+    top: int = 50,
+    nearest: int = 10,
+    device: str = "cpu",
+    memory: int = 4 << 30,
+) -> Iterator[Solved]:
+    """The result of each subtask, in order; a pure function of the arguments.
+
+    Pseudo-seeds with both ends inside a subtask are seeds for its model, but their entities are matched
+    like all others, so that a mistake can be corrected.
+
+    Parameters
+    ----------
+    random_seeds
+        One per subtask; see `subtask_random_seed`.
+    top
+        Length of the ranked lists.
+    nearest
+        The paper's K (Eq. 3); 0 skips the similarity sums.
+    memory
+        Bytes. Subtasks are embedded together as far as they fit, and matching takes at most a quarter.
+    """
+    for_matching = min(MATCHING_MEMORY, int(memory * MATCHING_SHARE))
+    local = [with_pseudo_seeds(subtask, task, pseudo_seeds) for subtask in subtasks]
+    embedded = embed_all(model, local, random_seeds=random_seeds, device=device, memory=memory)
+    for subtask, random_seed, embeddings in zip(subtasks, random_seeds, embedded, strict=True):
+        matches = _match(subtask, embeddings, matching, top, random_seed, for_matching)
+        yield Solved(matches, _top_sums(subtask, embeddings, nearest, for_matching))
+
+
+def _match(
+    subtask: Subtask, embeddings: Embeddings, method: str, top: int, random_seed: int, memory: int
+) -> Matches:
+    """The ranked candidates of the unmatched entities."""
+    # Context entities compete, so that a candidate that matches one of them is not forced upon an unmatched
+    # entity. The subtask's own seeds decide who is an anchor: the task may know seeds that it must not see.
+    competing = np.setdiff1d(subtask.source_entities, subtask.seeds.source, assume_unique=True)
+    found = match(
+        embeddings,
+        np.searchsorted(subtask.source_entities, competing),
+        np.searchsorted(subtask.target_entities, subtask.candidates),
+        method=method,
+        top=top,
+        random_seed=random_seed,
+        memory=memory,
+    )
+    own = np.searchsorted(competing, subtask.unmatched)
+    place = found.target[own]
+    target = np.where(place >= 0, subtask.target_entities[place], -1).astype(np.int32)
+    return Matches(subtask.unmatched, target, found.score[own], found.mutual[own])
+
+
+def _top_sums(subtask: Subtask, embeddings: Embeddings, nearest: int, memory: int) -> npt.NDArray[np.float32]:
+    """Eq. 3 for every candidate; zeros if it is not asked for."""
+    if not nearest or not len(subtask.unmatched):
+        return np.zeros(len(subtask.candidates), dtype=np.float32)
+    candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
+    unmatched = np.searchsorted(subtask.source_entities, subtask.unmatched)
+    rows = UnitRows(embeddings.target, candidates), UnitRows(embeddings.source, unmatched)
+    means: npt.NDArray[np.float32] = mean_of_best(*rows, memory, nearest).cpu().numpy()
+    return nearest * means
+
+
+def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links) -> AlignmentTask:
+    """The subtask as a task of its own, with pseudo-seeds as seeds."""
+    local = subtask.local(task)
+    inside = contains(subtask.source_entities, pseudo_seeds.source)
+    inside &= contains(subtask.target_entities, pseudo_seeds.target)
+    more = Links(
+        positions(subtask.source_entities, pseudo_seeds.source[inside]),
+        positions(subtask.target_entities, pseudo_seeds.target[inside]),
+    )
+    return AlignmentTask(local.source, local.target, local.seeds.union(more))
+
+
+def subtask_random_seed(run_random_seed: int, iteration: int, subtask: int) -> int:
+    """A random seed that depends on the arguments alone, not on who solves the subtask or when.
+
+    >>> subtask_random_seed(0, 1, 2) == subtask_random_seed(0, 1, 2) != subtask_random_seed(0, 2, 1)
+    True
+    """
+    text = f"{run_random_seed}/{iteration}/{subtask}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")

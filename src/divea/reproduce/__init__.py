@@ -1,1 +1,0 @@
-"""The paper's experiments as recipes: cells to run, and how their results are laid out."""

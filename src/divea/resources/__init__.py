@@ -1,0 +1,1 @@
+"""Memory and machine: what is there, what work costs, how it is planned, packed and limited."""

@@ -1,0 +1,67 @@
+"""The cost model: what a subtask costs a model on a device, in bytes and in seconds.
+
+Costs are `fixed + a entities + b triples`, fitted to what `benchmarks/calibration/cost_model.py` measured. A
+model or device that was not measured has no costs: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from divea.errors import InputError
+from divea.graphs import AlignmentTask
+
+EDGES_KEPT = 0.9
+"""Share of a graph's triples per entity that a subtask keeps; between .85 and .95 on DBP15K and at 2M."""
+
+DIVISION_SECONDS_PER_ENTITY = 1.0e-5
+"""CPU seconds of a division per entity of both graphs; benchmarks/speed/divide.py at 2M."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """fixed + entities x n + triples x m."""
+
+    fixed: float
+    entities: float
+    triples: float
+
+    def at(self, entities: float, triples: float) -> float:
+        return self.fixed + self.entities * entities + self.triples * triples
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a subtask costs."""
+
+    memory: Linear
+    seconds: Linear
+
+
+COSTS = {
+    ("rrea", "cpu"): Cost(Linear(8.91e7, 3.57e4, 0), Linear(43.9, 0, 0.0154)),
+    ("gcn-align", "cpu"): Cost(Linear(7.79e7, 0, 5.32e3), Linear(0, 0, 4.64e-3)),
+    ("dual-amn", "cpu"): Cost(Linear(8.56e7, 1.40e4, 2.96e4), Linear(0, 0, 2.86e-3)),
+    ("label-propagation", "cpu"): Cost(Linear(1.50e8, 4.83e4, 0), Linear(0.275, 1.92e-3, 0)),
+    ("rrea", "cuda"): Cost(Linear(7.56e7, 1.21e4, 3.87e3), Linear(11.6, 0, 0)),
+    ("gcn-align", "cuda"): Cost(Linear(8.62e5, 3.93e3, 509), Linear(4.89, 0, 5.15e-5)),
+    ("dual-amn", "cuda"): Cost(Linear(6.77e7, 4.12e4, 0), Linear(0.995, 0, 1.39e-6)),
+    ("label-propagation", "cuda"): Cost(Linear(5.64e7, 4.96e4, 801), Linear(0.182, 0, 2.59e-6)),
+}
+"""Measured with the models' published options (label propagation: 1024 labels, 512 heads, 6 rounds), on one
+CPU core and on one NVIDIA H200, which small subtasks do not fill. docs/notes/division.md says how well each
+fits."""
+
+
+def cost_of(model: str, device: str) -> Cost:
+    """The measured costs of a model on a device."""
+    if (model, device) not in COSTS:
+        known = ", ".join(f"{name} on {place}" for name, place in COSTS)
+        raise InputError(f"no measured costs of {model!r} on {device!r}; there are {known}")
+    return COSTS[model, device]
+
+
+def triples_per_entity(task: AlignmentTask) -> float:
+    """Triples per entity that a subtask of this task is expected to keep."""
+    entities = task.source.num_entities + task.target.num_entities
+    return EDGES_KEPT * (task.source.num_triples + task.target.num_triples) / max(entities, 1)

@@ -1,0 +1,76 @@
+"""What this machine has (memory, cores, a GPU), and how much of it this process has used."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Literal
+
+from divea.errors import InputError
+
+MEMORY_SHARE = 0.5
+"""Share of the machine's memory that a run may take if no limit is given."""
+
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def total_memory() -> int:
+    """Bytes of host memory that this process may use: the machine's, or its container's."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in _CGROUP_LIMITS:
+        try:
+            text = Path(name).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return total
+
+
+def gpu_memory() -> int:
+    """Bytes of the first GPU."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve_device(name: str) -> Literal["cpu", "cuda"]:
+    """`auto` is the GPU where there is one, otherwise the CPU."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device: expected one of 'auto', 'cpu', 'cuda'; found {name!r}")
+    if name == "cpu":
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise InputError("device: torch finds no GPU here; use cpu")
+    return "cpu"
+
+
+def peak_memory() -> int:
+    """The most bytes of host memory that this process has held."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Unlike getrusage, this does not include the peak of the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def peak_gpu_memory(device: str) -> int:
+    """The most bytes of GPU memory that torch has held, unused parts of its blocks included."""
+    if device == "cpu":
+        return 0
+    import torch
+
+    return int(torch.cuda.max_memory_reserved(device))

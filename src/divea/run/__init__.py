@@ -1,1 +1,0 @@
-"""Runs: jobs, the executors that do them, and the directory that keeps what is done."""

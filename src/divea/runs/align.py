@@ -1,0 +1,282 @@
+"""Aligns a task in a run directory: the loop, with every expensive result committed as it gets ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divea.config import Settings
+from divea.division import Subtask
+from divea.errors import InputError
+from divea.executors import (
+    Done,
+    Executor,
+    ExecutorSettings,
+    Failed,
+    Job,
+    choose_executor,
+    make_executor,
+    make_jobs,
+)
+from divea.graphs import AlignmentTask
+from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
+from divea.loop.solve import Solved
+from divea.resources.limits import Limits
+from divea.resources.machine import peak_memory
+from divea.runs.directory import RunDirectory, open_run
+from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.runs.log import Listener, Log
+from divea.runs.manifest import Manifest, stored_manifest
+from divea.runs.prepare import prepare
+from divea.runs.tables import mappings_table, write_mappings_parquet, write_mappings_tsv, write_ranked
+from divea.types import Matches
+
+
+@dataclass(frozen=True)
+class Unsolved:
+    """A job that failed in every try; the alignment goes on without it."""
+
+    iteration: int
+    subtasks: tuple[int, ...]
+    log: str
+
+
+def align_in(
+    out: Path,
+    read: Callable[[], AlignmentTask] | None,
+    settings: Settings | None = None,
+    *,
+    limits: Limits | None = None,
+    executor: ExecutorSettings | None = None,
+    listener: Listener | None = None,
+    observe: Observer | None = None,
+    folder: str | None = None,
+) -> list[Unsolved]:
+    """Align a task in a run directory, or continue the run that the directory holds.
+
+    Parameters
+    ----------
+    read
+        Reads the task. It is read here so that no caller keeps it in memory: the run has its own copy,
+        mapped from disk. None continues a run with its own task and settings.
+    settings
+        The settings, or None for the defaults.
+    listener
+        Called with every event of the run, for progress displays.
+    observe
+        Called with every iteration.
+    folder
+        The task folder, if the task came from one.
+
+    Returns
+    -------
+    list[Unsolved]
+        The jobs that could not be solved.
+    """
+    stored = stored_manifest(out)
+    task, wanted, notes = None, None, tuple[str, ...]()
+    if read is not None:
+        task = read()
+        wanted, notes = prepare(
+            task, settings or Settings(), limits or Limits(), stored=stored, folder=folder
+        )
+    elif stored is None:
+        raise InputError("no run to continue: name a task", path=out)
+    elif settings is not None:
+        raise InputError("settings of a run cannot be changed when it is continued", path=out)
+    with closing(open_run(out, task, wanted, stored)) as run:
+        del task
+        log = Log(out, listener)
+        for note in notes:
+            log("note", text=note)
+        log("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
+        if run.is_finished() and observe is None:
+            log("finished before")
+            return []
+        with closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers:
+            return _align(run, workers, log, observe)
+
+
+def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
+    chosen = choose_executor(
+        settings,
+        subtasks=manifest.settings.subtasks or 1,
+        entities=task.source.num_entities + task.target.num_entities,
+        device=manifest.device,
+        has_memory_limit=manifest.memory is not None,
+    )
+    return make_executor(chosen)
+
+
+def _align(run: RunDirectory, executor: Executor, log: Log, observe: Observer | None) -> list[Unsolved]:
+    """Do what is left of a run, and return what could not be solved.
+
+    The loop is deterministic and cheap. It always starts from the first iteration, and finds what was
+    solved before in the run directory."""
+    stages = _Stages(log)
+    solver = _Solver(run, executor, log, stages)
+
+    def learned(iteration: Iteration) -> None:
+        solver.report(iteration)
+        if observe is not None:
+            observe(iteration)
+
+    outcome = run_loop(run.task, run.manifest.settings, solver, learned)
+    stages.end("merge", outcome.iteration - 1)
+    is_complete = not solver.unsolved
+    _write_tables(run, outcome, run.manifest.identity if is_complete else "incomplete", log)
+    stages.end("write", outcome.iteration - 1)
+    run.add_stages(stages.measured)
+    log("finished", unsolved=len(solver.unsolved))
+    return solver.unsolved
+
+
+class _Stages:
+    """Wall time and peak memory of the stages of a run; a stage starts where the previous one ended."""
+
+    def __init__(self, log: Log):
+        self._log = log
+        self._start = time.perf_counter()
+        self.peak = self.peak_gpu = 0
+        self.measured: list[dict[str, Any]] = []
+
+    def end(self, stage: str, iteration: int) -> None:
+        now = time.perf_counter()
+        self.peak = max(self.peak, peak_memory())
+        measured = {
+            "seconds": round(now - self._start, 3),
+            "peak_memory": self.peak,
+            "peak_gpu_memory": self.peak_gpu,
+        }
+        self.measured.append({"stage": stage, "iteration": iteration, **measured})
+        self._log("stage", stage=stage, iteration=iteration, **measured)
+        self._start = now
+
+    def add_job(self, done: Done) -> None:
+        self.peak = max(self.peak, done.peak_memory)
+        self.peak_gpu = max(self.peak_gpu, done.peak_gpu_memory)
+
+
+@dataclass
+class _Solver:
+    """Gives the loop the committed results, has the missing ones solved, and commits them as they arrive."""
+
+    run: RunDirectory
+    executor: Executor
+    log: Log
+    stages: _Stages
+    unsolved: list[Unsolved] = field(default_factory=list)
+    _notes: set[str] = field(default_factory=set)
+
+    def __call__(self, work: Work) -> Iterable[Solved]:
+        self.stages.end("divide", work.iteration)
+        manifest = self.run.manifest
+        jobs = make_jobs(
+            work,
+            manifest.settings,
+            device=manifest.device,
+            memory=manifest.memory,
+            threads=manifest.threads,
+            subtasks_per_job=manifest.subtasks_per_job,
+        )
+        solved, missing = self._committed(jobs)
+        self.log(
+            "iteration", iteration=work.iteration, subtasks=len(work.subtasks), solved_before=len(solved)
+        )
+        for result in self.executor.run(self.run.task_folder, missing):
+            job = missing[result.position]
+            solved |= (
+                self._set_aside(job, result) if isinstance(result, Failed) else self._commit(job, result)
+            )
+        self.stages.end("solve", work.iteration)
+        return [solved[subtask.index] for subtask in work.subtasks]
+
+    def _committed(self, jobs: list[Job]) -> tuple[dict[int, Solved], list[Job]]:
+        """The results that are committed, by subtask, and the jobs that are not."""
+        solved: dict[int, Solved] = {}
+        missing = []
+        for job in jobs:
+            made_from = self.run.made_from(job)
+            found = {item.index: self.run.result(job, item, made_from) for item in job.subtasks}
+            valid = {index: result for index, result in found.items() if result is not None}
+            # A job is done as a whole: on a GPU its subtasks are solved together.
+            if len(valid) == len(found):
+                solved.update(valid)
+            else:
+                missing.append(job)
+        return solved, missing
+
+    def _commit(self, job: Job, done: Done) -> dict[int, Solved]:
+        made_from = self.run.made_from(job)
+        for subtask, result in zip(job.subtasks, done.solved, strict=True):
+            self.run.commit_result(job, subtask, made_from, result)
+        self.stages.add_job(done)
+        for note in done.notes:
+            self.log("note", text=note)
+        self.log(
+            "solved",
+            iteration=job.iteration,
+            subtasks=[subtask.index for subtask in job.subtasks],
+            seconds=round(done.seconds, 3),
+            peak_memory=done.peak_memory,
+            peak_gpu_memory=done.peak_gpu_memory,
+        )
+        return {subtask.index: result for subtask, result in zip(job.subtasks, done.solved, strict=True)}
+
+    def _set_aside(self, job: Job, failed: Failed) -> dict[int, Solved]:
+        indices = tuple(subtask.index for subtask in job.subtasks)
+        self.unsolved.append(Unsolved(job.iteration, indices, failed.log))
+        self.log("failed", iteration=job.iteration, subtasks=list(indices), log=failed.log)
+        return {subtask.index: _no_matches(subtask) for subtask in job.subtasks}
+
+    def report(self, iteration: Iteration) -> None:
+        """Log what an iteration learned."""
+        for note in iteration.division.notes:
+            if note not in self._notes:
+                self.log("note", text=note)
+                self._notes.add(note)
+        self.log("learned", iteration=iteration.number, pseudo_seeds=len(iteration.pseudo_seeds))
+        self.stages.end("learn", iteration.number)
+
+
+def _no_matches(subtask: Subtask) -> Solved:
+    """The result of a subtask that could not be solved."""
+    rows = len(subtask.unmatched)
+    matches = Matches(
+        subtask.unmatched,
+        np.zeros((rows, 0), dtype=np.int32),
+        np.zeros((rows, 0), dtype=np.float32),
+        np.zeros(rows, dtype=bool),
+    )
+    return Solved(matches, np.zeros(len(subtask.candidates), dtype=np.float32))
+
+
+def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> float:
+    """The confidence below which pairs are left out of the mappings."""
+    if outcome.calibration is None:
+        log("note", text="no confidence: too few seeds to calibrate it on, so no pair is left out")
+        return 0.0
+    precision = settings.confidence.precision
+    if precision is None:
+        return settings.confidence.min_confidence
+    threshold = outcome.calibration.threshold_for(precision)
+    log("note", text=f"confidence threshold {threshold:.3f}, for an expected precision of {precision}")
+    return threshold
+
+
+def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log) -> None:
+    table = mappings_table(outcome, run.task, _confidence_threshold(outcome, run.manifest.settings, log))
+    run.commit_division(outcome.division)
+    run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
+    try:
+        run.commit(MAPPINGS_TSV, made_from, lambda path: write_mappings_tsv(table, path))
+    except InputError as error:
+        # TSV cannot hold a label with a tab; Parquet can. A full disk fails again below.
+        log("note", text=f"no {MAPPINGS_TSV}: {error}")
+    run.commit(MAPPINGS, made_from, lambda path: write_mappings_parquet(table, path))

@@ -1,0 +1,124 @@
+"""Opens a finished run. It may have been made by somebody else: everything is checked before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from divea.division import Division, load_division
+from divea.errors import InputError
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task
+from divea.io import file_checksum
+from divea.runs.checksums import task_checksums
+from divea.runs.journal import read_journal
+from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TASK
+from divea.runs.manifest import Manifest
+from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
+from divea.types import Ids, Matches
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run whose tables are written."""
+
+    path: Path
+    manifest: Manifest
+    task: AlignmentTask
+    division: Division
+
+    @property
+    def mappings(self) -> pa.Table:
+        """At most one target per source; see `divea.runs.tables.MAPPINGS_SCHEMA`."""
+        return _read(self.path / MAPPINGS, MAPPINGS_SCHEMA)
+
+    @property
+    def ranked(self) -> pa.Table:
+        """Every ranked list; see `divea.runs.tables.RANKED_SCHEMA`."""
+        return _read(self.path / RANKED, RANKED_SCHEMA)
+
+
+def open_finished(path: Path) -> FinishedRun:
+    """Open a run whose tables are written."""
+    manifest = Manifest.load(path)
+    if not (path / MAPPINGS).is_file():
+        raise InputError(f"is not finished; `divea align --out {path}` continues it", path=path)
+    task = load_task(path / TASK)
+    damaged = _damaged(path)
+    if task_checksums(task) != manifest.task:
+        damaged = TASK
+    if damaged is not None:
+        raise InputError("is damaged; the command that made the run repairs it", path=path / damaged)
+    return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
+
+
+def _damaged(path: Path) -> str | None:
+    """The first file that does not have the checksum of the journal."""
+    checksums = {entry.file: entry.checksum for entry in read_journal(path)}
+    for name in (MAPPINGS, RANKED, DIVISION):
+        if name not in checksums or file_checksum(path / name) != checksums[name]:
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class RankedLists:
+    """The ranked lists of a run in ids, and the pair assigned to each source."""
+
+    matches: Matches
+    assigned: Links
+    confidence: npt.NDArray[np.float64]
+    """The confidence of each assigned pair; NaN if it was not calibrated."""
+
+    def assigned_above(self, confidence: float) -> Links:
+        """The assigned pairs with at least this confidence; all of them if it was not calibrated."""
+        return Links.from_pairs(self.assigned.pairs[~(self.confidence < confidence)])
+
+
+def read_ranked_lists(run: FinishedRun) -> RankedLists:
+    """The ranked lists of a run; ids and ranks are checked."""
+    table = run.ranked
+    source, target = _ids(table["source"], run.task.source), _ids(table["target"], run.task.target)
+    rank = table["rank"].to_numpy()
+    first = np.diff(source, prepend=-1) != 0
+    # Lists follow each other, and each is numbered from 1 without gaps.
+    place = np.arange(len(rank)) - np.maximum.accumulate(np.where(first, np.arange(len(rank)), 0))
+    sources = source[first]
+    sound = (source >= 0).all() and (target >= 0).all() and np.array_equal(rank, place + 1)
+    if not sound or len(np.unique(sources)) < len(sources) or (rank > run.manifest.settings.output.top).any():
+        raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
+    row = np.cumsum(first) - 1
+    shape = (len(sources), int(rank.max(initial=0)))
+    targets, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+    targets[row, place], scores[row, place] = target, table["score"].to_numpy()
+    given = table["given"].to_numpy()
+    confidence = table["confidence"].to_numpy()[given]
+    pairs = np.stack([source[given], target[given]], axis=1)
+    # Links are sorted by source: bring the confidences into the same order.
+    confidence = confidence[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    matches = Matches(sources, targets, scores, np.zeros(len(sources), dtype=bool))
+    return RankedLists(matches, Links.from_pairs(pairs), confidence)
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pq.read_table(path, memory_map=False)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot be opened: {error}", path=path) from error
+    if table.schema != schema:
+        raise InputError("does not have the columns that this release writes", path=path)
+    return table
+
+
+def _ids(column: pa.ChunkedArray, graph: KnowledgeGraph) -> Ids:
+    """The id of each label; each distinct label is looked up once."""
+    found = []
+    for chunk in column.chunks:
+        encoded = chunk.dictionary_encode()
+        ids = graph.find(encoded.dictionary)
+        found.append(ids[encoded.indices.to_numpy(zero_copy_only=False)])
+    return np.concatenate([np.zeros(0, dtype=np.int32), *found])

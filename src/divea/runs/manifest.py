@@ -1,0 +1,123 @@
+"""The manifest of a run: everything that decides its result, so that it can be continued or repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from divea.config import Settings
+from divea.config.group import Group
+from divea.errors import InputError
+from divea.io import checksum, new_file
+from divea.runs.layout import MANIFEST
+
+FORMAT = {"format": "divea run", "version": 2}
+
+
+class Manifest(Group):
+    """What a run is. Runs whose manifests are equal, except for `stages` and `folder`, give the same
+    tables."""
+
+    settings: Settings
+    """The effective settings: nothing is left to be chosen."""
+    device: Literal["cpu", "cuda"]
+    threads: int = Field(ge=1)
+    """Threads of torch in a job. Sums over another number of threads differ in the last bits."""
+    memory: int | None = Field(ge=1)
+    """Bytes that a job may take, None for no limit; it decides batches and blocks."""
+    subtasks_per_job: int | None = Field(default=None, ge=1)
+    """The most subtasks that a GPU solves together, None for as many as fit."""
+    task: dict[str, str]
+    """Checksums of the parts of the task."""
+    versions: dict[str, str]
+    """Versions of the libraries that affect results."""
+    folder: str | None = None
+    """The task folder as it was named. It explains ids in a gold file and decides nothing."""
+    stages: list[dict[str, Any]] = Field(default_factory=list)
+    """Wall time and peak memory of each stage."""
+
+    def save(self, run: Path) -> None:
+        """Write into a run directory, complete or not at all."""
+        content = {**FORMAT, **self.plain(), "settings": self.settings.plain()}
+        with new_file(run / MANIFEST) as temporary:
+            temporary.write_text(json.dumps({"checksum": _checksum(content), **content}, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, run: Path) -> Manifest:
+        """Read and check the manifest of a run."""
+        path = run / MANIFEST
+        content = _read(path)
+        if content is None:
+            exists = path.exists()
+            raise InputError("is damaged" if exists else "is no run of divea", path=path if exists else run)
+        found = {key: content.pop(key, None) for key in FORMAT}
+        if found != FORMAT:
+            raise InputError(f"has format {found}, and this release reads {FORMAT}", path=path)
+        try:
+            manifest: Manifest = cls.checked(content, stored=True)
+        except InputError as error:
+            raise InputError(f"is no manifest of this release ({error})", path=path) from None
+        return manifest
+
+    def differences(self, other: Manifest) -> Iterator[str]:
+        """What differs in another manifest, one phrase each."""
+        ours, theirs = self._compared(), other._compared()
+        for name in {**ours, **theirs}:
+            if ours.get(name) != theirs.get(name):
+                if name in self.task:
+                    yield f"the {name}"
+                else:
+                    yield f"{name} {ours.get(name)!r}, now {theirs.get(name)!r}"
+
+    @property
+    def identity(self) -> str:
+        """A checksum of everything that decides the result."""
+        return checksum(json.dumps(self._compared(), sort_keys=True))
+
+    def _compared(self) -> dict[str, Any]:
+        plain = {
+            "device": self.device,
+            "threads": self.threads,
+            "memory": self.memory,
+            "subtasks_per_job": self.subtasks_per_job,
+        }
+        return {**_flat(self.settings.plain()), **plain, **self.versions, **self.task}
+
+
+def stored_manifest(run: Path) -> Manifest | None:
+    """The manifest of a run; None if there is none, or a damaged one."""
+    return None if _read(run / MANIFEST) is None else Manifest.load(run)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries that affect results: another release may round differently."""
+    from importlib.metadata import version
+
+    import divea
+
+    return {"divea": divea.__version__, **{name: version(name) for name in ("torch", "numpy", "scipy")}}
+
+
+def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+        is_valid = content.pop("checksum") == _checksum(content)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        return None
+    return content if is_valid else None
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """The checksum of everything except for what stages cost."""
+    return checksum(json.dumps({**content, "stages": []}, sort_keys=True))

@@ -1,0 +1,109 @@
+"""How far a run is, as its folder tells: for anyone who looks in from another terminal."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from divea.errors import InputError
+from divea.runs.journal import read_journal
+from divea.runs.layout import MAPPINGS, is_run
+from divea.runs.lock import is_locked
+from divea.runs.log import read_log
+from divea.runs.manifest import Manifest, stored_manifest
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run. Only what is shown is checked."""
+
+    path: Path
+    state: str
+    """running, finished, incomplete (some subtasks failed), stopped or damaged."""
+    iteration: int
+    """From 1; 0 before the first."""
+    iterations: int
+    solved: int
+    """Solved subtasks of the iteration."""
+    subtasks: int
+    pseudo_seeds: int
+    failed: int
+    model: str
+    """The model of the iteration."""
+    seconds: float
+    """Seconds since the last event."""
+
+
+def status_of(path: Path) -> Status:
+    """The state of a run, without touching it."""
+    if not path.exists():
+        raise InputError("no such folder", path=path)
+    if not is_run(path):
+        raise InputError("is no run of divea", path=path)
+    manifest = _manifest(path)
+    files = [entry.file for entry in read_journal(path)]
+    events = read_log(path)
+    iteration = _last(events, "iteration")
+    number = _number(iteration, "iteration", -1)
+    failed = sum(event["event"] == "failed" for event in _since_last_start(events))
+    settings = manifest.settings if manifest is not None else None
+    return Status(
+        path=path,
+        state=_state(path, manifest, files, events, failed),
+        iteration=number + 1,
+        iterations=settings.iterations if settings else 0,
+        solved=len({name for name in files if name.startswith(f"iteration-{number}/")}),
+        subtasks=_number(iteration, "subtasks", (settings.subtasks or 0) if settings else 0),
+        pseudo_seeds=_number(_last(events, "learned"), "pseudo_seeds", 0),
+        failed=failed,
+        model=settings.model_at(max(number, 0)).name if settings else "",
+        seconds=time.time() - _number(events[-1], "time", 0) if events else 0.0,
+    )
+
+
+def runs_in(folder: Path) -> list[Status]:
+    """The runs in a folder, or the folder itself if it is one."""
+    if not folder.is_dir():
+        raise InputError("no such folder", path=folder)
+    if is_run(folder):
+        return [status_of(folder)]
+    return [status_of(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_run(path)]
+
+
+def _manifest(path: Path) -> Manifest | None:
+    try:
+        return stored_manifest(path)
+    except InputError:
+        return None
+
+
+def _state(path: Path, manifest: Manifest | None, files: list[str], events: list[Event], failed: int) -> str:
+    if is_locked(path):
+        return "running"
+    if manifest is None:
+        return "damaged"
+    has_ended = bool(events) and events[-1]["event"] in ("finished", "finished before")
+    if has_ended and MAPPINGS in files:
+        return "incomplete" if failed else "finished"
+    return "stopped"
+
+
+def _last(events: list[Event], name: str) -> Event:
+    return next((event for event in reversed(events) if event["event"] == name), {})
+
+
+def _since_last_start(events: list[Event]) -> list[Event]:
+    starts = [position for position, event in enumerate(events) if event["event"] == "started"]
+    return events[starts[-1] :] if starts else events
+
+
+def _number(event: Event, name: str, default: int) -> int:
+    """A number of the log, which may hold anything if it was written by somebody else."""
+    value = event.get(name)
+    if isinstance(value, int | float) and abs(value) < 1 << 62:
+        return int(value)
+    return default

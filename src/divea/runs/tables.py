@@ -1,0 +1,124 @@
+"""The tables of a run: the mappings, and every ranked list. The same outcome gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from divea.formats.delimited import write_columns
+from divea.graphs import AlignmentTask
+from divea.graphs.labels import LABEL
+from divea.loop.loop import Outcome
+
+MAPPINGS_SCHEMA = pa.schema(
+    [
+        ("source", LABEL),
+        ("target", LABEL),
+        ("score", pa.float32()),
+        ("confidence", pa.float64()),
+        ("rank", pa.int32()),
+        ("margin", pa.float32()),
+        ("mutual", pa.bool_()),
+        ("subtask", pa.int32()),
+        ("iteration", pa.int32()),
+    ]
+)
+"""rank: the target's place in the source's ranked list. margin: its score minus the best score of another
+target in the list, below 0 if the first of the list was assigned to another source. mutual: each end is the
+other's best match. subtask and iteration: where the pair was found."""
+
+RANKED_SCHEMA = pa.schema(
+    [
+        ("source", LABEL),
+        ("target", LABEL),
+        ("rank", pa.int32()),
+        ("score", pa.float32()),
+        ("confidence", pa.float64()),
+        ("subtask", pa.int32()),
+        ("given", pa.bool_()),
+    ]
+)
+"""One row per place of each list; `given` marks the assigned pair."""
+
+_ROWS = 1 << 18
+
+
+def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float) -> pa.Table:
+    """The assigned pairs, by source id, without those below the confidence threshold.
+
+    If confidence could not be calibrated, no pair is left out.
+    """
+    matches = outcome.matches
+    rows = np.flatnonzero(outcome.assigned >= 0)
+    if not len(rows):
+        return MAPPINGS_SCHEMA.empty_table()
+    place = (matches.target[rows] == outcome.assigned[rows, None]).argmax(axis=1)
+    confidence = outcome.confidence[rows, place]
+    kept = ~(confidence < min_confidence)
+    rows, place, confidence = rows[kept], place[kept], confidence[kept]
+    score = matches.score[rows, place]
+    others = matches.score[rows].copy()
+    others[np.arange(len(rows)), place] = -np.inf
+    margin = score - others.max(axis=1, initial=-np.inf)
+    columns = [
+        task.source.entities.take(pa.array(matches.source[rows])),
+        task.target.entities.take(pa.array(outcome.assigned[rows])),
+        score,
+        pa.array(confidence, mask=np.isnan(confidence)),
+        (place + 1).astype(np.int32),
+        margin,
+        matches.mutual[rows] & (place == 0),
+        outcome.subtask[rows],
+        np.full(len(rows), outcome.iteration, dtype=np.int32),
+    ]
+    return pa.table([pa.array(column) for column in columns], schema=MAPPINGS_SCHEMA)
+
+
+def write_mappings_parquet(table: pa.Table, path: Path) -> None:
+    """Write the mappings as Parquet."""
+    with _parquet(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_mappings_tsv(table: pa.Table, path: Path) -> None:
+    """Write the mappings as TSV. Raises InputError if a label contains a tab."""
+    write_columns(path, table, header=True)
+
+
+def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
+    """Write all ranked lists as Parquet, a block of rows at a time: there may be a hundred million."""
+    with _parquet(path, RANKED_SCHEMA) as writer:
+        for batch in _ranked_batches(outcome, task):
+            writer.write_batch(batch)
+
+
+def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.RecordBatch]:
+    matches = outcome.matches
+    width = max(matches.target.shape[1], 1)
+    step = max(_ROWS // width, 1)
+    for start in range(0, len(matches), step):
+        block = slice(start, start + step)
+        target = matches.target[block]
+        row, place = np.nonzero(target >= 0)
+        confidence = outcome.confidence[block][row, place]
+        columns = [
+            task.source.entities.take(pa.array(matches.source[block][row])),
+            task.target.entities.take(pa.array(target[row, place])),
+            (place + 1).astype(np.int32),
+            matches.score[block][row, place],
+            pa.array(confidence, mask=np.isnan(confidence)),
+            outcome.subtask[block][row],
+            outcome.assigned[block][row] == target[row, place],
+        ]
+        yield pa.record_batch([pa.array(column) for column in columns], schema=RANKED_SCHEMA)
+
+
+def _parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    # All options are given: a default that changes with a release would change the bytes.
+    return pq.ParquetWriter(
+        path, schema, version="2.6", data_page_version="1.0", compression="zstd", compression_level=3
+    )
