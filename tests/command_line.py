@@ -1,10 +1,13 @@
-"""Runs the `divea` command as a user would, in this process."""
+"""Runs the `divea` command as a user would, in this process or in a fresh one."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
+import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -13,12 +16,15 @@ from divea.cli.app import main
 
 @dataclass(frozen=True)
 class Ended:
+    """The exit code of a command, and what it printed."""
+
     code: int
     out: str
     err: str
 
 
 def divea(*arguments: object) -> Ended:
+    """Run the command in this process."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with (
@@ -31,3 +37,29 @@ def divea(*arguments: object) -> Ended:
         except SystemExit as end:
             code = 0 if end.code is None else int(end.code)
     return Ended(code, out.getvalue(), err.getvalue())
+
+
+def python(code: str) -> str:
+    """What a fresh Python process prints when it runs this code."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def imported_by(arguments: Iterable[object], modules: Iterable[str]) -> tuple[int, list[str]]:
+    """The exit code of the command in a fresh process, and which of these modules it imported."""
+    code = f"""
+import contextlib, io, json, sys
+from divea.cli.app import main
+
+sys.argv = {["divea", *map(str, arguments)]!r}
+code = 0
+with contextlib.redirect_stdout(io.StringIO()):
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code or 0
+print(json.dumps([code, [name for name in {list(modules)!r} if name in sys.modules]]))
+"""
+    exit_code, imported = json.loads(python(code))
+    return exit_code, imported

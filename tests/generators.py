@@ -1,4 +1,4 @@
-"""Hypothesis strategies for graphs and links, shared by the tests."""
+"""Hypothesis generators of labels, graphs and tasks, shared by the tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from divea.graphs import AlignmentTask, GraphBuilder, KnowledgeGraph, Links
 from divea.graphs.labels import as_labels
 
-# Anything a label may be: IRIs, blank nodes, names in any script, awkward characters.
 any_label = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12),
     st.sampled_from(
@@ -15,8 +14,10 @@ any_label = st.one_of(
     ),
     st.integers(0, 50).map(lambda i: f"http://a.example/resource/E{i}"),
 )
-# A label that a table can hold: no tab, line break or NUL, and no byte order mark at the start.
+"""Any label: IRIs, blank nodes, names in any script, awkward characters."""
+
 plain_label = any_label.filter(lambda label: not set(label) & set("\t\n\r\0") and label[0] != "\ufeff")
+"""A label that a table can hold: no tab, line break or NUL, and no byte order mark at the start."""
 
 small_label = st.integers(0, 20).map(lambda i: f"e{i}")
 small_relation = st.integers(0, 3).map(lambda i: f"r{i}")
@@ -25,6 +26,7 @@ literal_kind = st.sampled_from(["", "@en", "@zh-hant", "http://www.w3.org/2001/X
 
 @st.composite
 def graphs(draw, label=any_label, attributes=False, isolated=False, min_triples=1) -> KnowledgeGraph:
+    """A small graph; `isolated` adds entities without triples."""
     triples = draw(st.lists(st.tuples(label, label, label), min_size=min_triples, max_size=15))
     builder = GraphBuilder()
     builder.add_triples(
@@ -42,6 +44,7 @@ def graphs(draw, label=any_label, attributes=False, isolated=False, min_triples=
 
 @st.composite
 def tasks(draw, **options) -> AlignmentTask:
+    """A small task with at least one seed; the options are those of `graphs`."""
     source, target = draw(graphs(**options)), draw(graphs(**options))
     most = min(source.num_entities, target.num_entities)
     count = draw(st.integers(1, most))

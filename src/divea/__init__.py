@@ -5,7 +5,8 @@
 >>> divea.align(task, subtasks=5).save("mappings.tsv")  # doctest: +SKIP
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that `import
-divea` costs next to nothing."""
+divea` costs next to nothing.
+"""
 
 from __future__ import annotations
 

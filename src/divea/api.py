@@ -112,7 +112,8 @@ class Alignment:
 
     def save(self, path: str | Path) -> None:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
-        .rdf."""
+        .rdf.
+        """
         table = self.mappings
         if suffix_of(Path(path)) in (".nt", ".rdf") or ".sssom." in Path(path).name.lower():
             score, confidence = (
@@ -183,10 +184,12 @@ def align(
     if isinstance(executor, str):
         given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
         how: ExecutorSettings = ExecutorSettings.checked(given)
-    elif workers is None:
-        how = executor
-    else:
+    elif not isinstance(executor, ExecutorSettings):
+        raise InputError(f"executor: expected a name or ExecutorSettings; found {executor!r}")
+    elif workers is not None:
         raise InputError("workers: give them in the executor settings")
+    else:
+        how = executor
     folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
 
     def read() -> AlignmentTask:

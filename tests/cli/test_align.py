@@ -1,4 +1,4 @@
-"""`divea align`, `evaluate`, `status` and `runs` as a user meets them, and `divea.align` beside them."""
+"""`divea align`, `divea evaluate`, `divea status` and `divea runs`, compared with `divea.align`."""
 
 import json
 import random
@@ -12,10 +12,14 @@ from divea.evaluation import read_gold
 from divea.formats import read_mappings, write_task
 from divea.graphs import Links
 from tests.command_line import divea
-from tests.run.tiny import PAIR, SETTINGS, tables, write_inputs
+from tests.runs.tiny import PAIR, SETTINGS, tables, write_inputs
+
+SMALL = {"labels": 64, "heads": 32, "draft_heads": 32, "rounds": 2}
+"""Options of label propagation that make an alignment quick."""
 
 
 def labelled(links):
+    """The links as pairs of labels."""
     sides = links.labels(PAIR.task.source, PAIR.task.target)
     return list(zip(*(side.to_pylist() for side in sides), strict=True))
 
@@ -36,13 +40,15 @@ def test_tables_agree_with_each_other_and_with_python(finished):
     mappings, ranked = pq.read_table(run / "mappings.parquet"), pq.read_table(run / "ranked.parquet")
     names = "source,target,score,confidence,rank,margin,mutual,subtask,iteration"
     assert ",".join(mappings.column_names) == names
-    given = ranked.filter(ranked["given"])
-    assert {
-        *zip(*(mappings[name].to_pylist() for name in ("source", "target", "rank", "score")), strict=True)
-    } == {*zip(*(given[name].to_pylist() for name in ("source", "target", "rank", "score")), strict=True)}
-    assert (
-        len(set(mappings["target"].to_pylist())) == len(set(mappings["source"].to_pylist())) == len(mappings)
+    assert ",".join(ranked.column_names) == "source,target,rank,score,confidence,subtask,given"
+    common = ["source", "target", "rank", "score"]
+    pairs, assigned = (
+        {tuple(row.values()) for row in table.select(common).to_pylist()}
+        for table in (mappings, ranked.filter(ranked["given"]))
     )
+    assert pairs == assigned
+    sources, targets = (set(mappings[name].to_pylist()) for name in ("source", "target"))
+    assert len(sources) == len(targets) == len(mappings) > 0
     assert read_mappings(run / "mappings.tsv")["source"].to_pylist() == mappings["source"].to_pylist()
     alignment = package.align(PAIR.task, device="cpu", **SETTINGS)
     assert alignment.mappings.equals(mappings) and alignment.ranked.equals(ranked)
@@ -78,28 +84,29 @@ def test_evaluation_by_hand(finished, protocol):
     assert package.Alignment(run).evaluate(PAIR.gold, protocol).as_dict() == figures
 
 
-def test_precision_is_judged_and_strict(finished):
+def test_precision_and_recall_by_hand(finished):
     run = finished / "run"
     gold = set(labelled(PAIR.gold))
-    known = {s for s, _ in gold}, {t for _, t in gold}
-    given = [(row["source"], row["target"]) for row in pq.read_table(run / "mappings.parquet").to_pylist()]
-    judged = [pair for pair in given if pair[0] in known[0] or pair[1] in known[1]]
-    right = sum(pair in gold for pair in given)
-    told = divea("evaluate", run, "--gold", finished / "gold.tsv").out
-    assert f"{len(given)} pairs in the one-to-one table, {len(judged)} with an end in a gold link" in told
-    assert f"precision {right / len(judged):.4f} of those, recall {right / len(gold):.4f}" in told
-    ends = sum((pair[0] in known[0]) + (pair[1] in known[1]) for pair in given)
-    assert f"precision {2 * right / ends:.4f} by ends" in told
-    assert f"strict precision {right / len(given):.4f}" in told
+    sources, targets = {source for source, _ in gold}, {target for _, target in gold}
+    pairs = [(row["source"], row["target"]) for row in pq.read_table(run / "mappings.parquet").to_pylist()]
+    judged = [pair for pair in pairs if pair[0] in sources or pair[1] in targets]
+    ends = sum((source in sources) + (target in targets) for source, target in pairs)
+    correct = sum(pair in gold for pair in pairs)
+    assert 0 < correct < len(judged) < len(pairs)
+    printed = divea("evaluate", run, "--gold", finished / "gold.tsv").out
+    assert printed.startswith(f"{len(gold)} gold links\n")
+    assert f"{len(pairs)} pairs in the mappings, {len(judged)} of them with an end in a gold link" in printed
+    figures = {line[:10].strip(): line[10:].split("  ")[0] for line in printed.splitlines()}
+    assert figures["recall"] == f"{correct / len(gold):.4f}"
+    assert figures["precision"] == f"{correct / len(judged):.4f}"
+    assert figures["by ends"] == f"{2 * correct / ends:.4f}"
+    assert figures["strict"] == f"{correct / len(pairs):.4f}"
 
 
-def test_pairs_below_a_confidence_are_left_out(tmp_path):
-    """Enough seeds to calibrate on: fewer pairs, and each as sure as asked for."""
-    divea("synth", tmp_path / "pair", "--entities", 1500, "--seeds", 0.4, "--seed", 4)
-    settings = {
-        "model_options": {"labels": 64, "heads": 32, "draft_heads": 32, "rounds": 2},
-        "held_back": 0.3,
-    }
+def test_pairs_below_the_confidence_threshold_are_left_out(tmp_path):
+    """There are enough seeds to calibrate on. A higher threshold leaves fewer and surer pairs."""
+    divea("synth", tmp_path / "pair", "--entities", 1500, "--seed-share", 0.4, "--random-seed", 4)
+    settings = {"model": {"label-propagation": SMALL}, "confidence": {"held_back": 0.3}}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     command = ["align", tmp_path / "pair" / "task", "--config", tmp_path / "settings.json", "-n", 2]
     assert divea(*command, "--out", tmp_path / "half").code == 0
@@ -113,15 +120,15 @@ def test_pairs_below_a_confidence_are_left_out(tmp_path):
     assert half.evaluate(gold, min_confidence=0.8) == sure.evaluate(gold)
     assert sure.evaluate(gold).pairs.judged_precision > half.evaluate(gold).pairs.judged_precision
     ended = divea(*command, "--out", tmp_path / "precise", "--precision", 0.9)
-    assert ended.code == 0 and "for a precision of 0.9" in ended.err
+    assert ended.code == 0 and "for an expected precision of 0.9" in ended.err
     precise = package.Alignment(tmp_path / "precise")
-    # Pairs less sure than .9 are in it too: those above make up for them.
+    # Surer pairs make up for pairs with a confidence below .9.
     assert min(precise.mappings["confidence"].to_pylist()) < 0.9
     assert precise.evaluate(gold).pairs.judged_precision == pytest.approx(0.9, abs=0.06)
 
 
 def test_gold_in_the_folder_changes_no_byte(tmp_path):
-    """Present, absent or shuffled: every file that holds a prediction is the same."""
+    """Gold is absent, present or shuffled: every file that holds a prediction has the same bytes."""
     task = tmp_path / "task"
     write_task(PAIR.task, task, "jape")
     entities = PAIR.task.source.num_entities
@@ -129,6 +136,7 @@ def test_gold_in_the_folder_changes_no_byte(tmp_path):
     targets = [target for _, target in true]
     random.Random(0).shuffle(targets)
     shuffled = [(source, target) for (source, _), target in zip(true, targets, strict=True)]
+    assert shuffled != true
     (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
     found = {}
     for name, pairs in {"absent": None, "present": true, "shuffled": shuffled}.items():
@@ -141,7 +149,7 @@ def test_gold_in_the_folder_changes_no_byte(tmp_path):
         assert len(results) == 4
         found[name] = tables(run) | results
     assert found["absent"] == found["present"] == found["shuffled"]
-    # The ids of the folder are understood, wherever in it the gold lies.
+    # A gold file elsewhere may use the ids of the task folder.
     shutil.move(tmp_path / "task" / "ref_ent_ids", tmp_path / "elsewhere")
     ended = divea("evaluate", tmp_path / "absent", "--gold", tmp_path / "elsewhere", "--json")
     assert ended.code == 0, ended.err
@@ -150,8 +158,8 @@ def test_gold_in_the_folder_changes_no_byte(tmp_path):
 
 
 def test_status_and_runs(finished, tmp_path):
-    told = divea("status", finished / "run").out
-    assert "finished" in told and "iteration 2 of 2, 2 of 2 subtasks solved" in told
+    printed = divea("status", finished / "run").out
+    assert "finished" in printed and "iteration 2 of 2, 2 of 2 subtasks solved" in printed
     listed = divea("runs", finished).out
     assert listed.count("\n") == 1 and "finished" in listed
     assert "no runs" in divea("runs", tmp_path).out
@@ -161,38 +169,54 @@ def test_status_and_runs(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (["-n", 0], "subtasks must be at least 1"),
-        (["-n", 10**6], "N is too large"),
-        (["--model", "oracle"], "unknown model 'oracle'"),
-        (["--matching", "luck"], "unknown matching 'luck'"),
-        (["--division", "thirds"], "unknown division 'thirds'"),
-        (["--preset", "worst"], "unknown preset 'worst'"),
-        (["--device", "tpu"], "unknown device 'tpu'"),
-        (["--executor", "magic"], "unknown executor 'magic'"),
-        (["--memory", "much"], "not a memory size"),
-        (["--memory", "1MB"], "allow more memory"),
-        (["--min-confidence", 2], "min_confidence is a probability"),
-        (["--precision", 1.5], "precision is a share"),
-        (["--seed", -1], "seed must not be negative"),
-        (["--gpu-share", 0], "gpu-share is a share of one GPU"),
-        (["--iterations", 0], "iterations must be at least 1"),
-        (["--config", "nowhere.json"], "cannot be read as JSON"),
-        (["-s", 0], "at least 2 entities"),
-        (["--workers", 0], "workers must be at least 1"),
+        (["-n", 0], "subtasks: expected an integer from 1 to 10000000, or null; found 0"),
+        (["-n", 10**6], "subtasks: 1000000 is more than the 127 unmatched source entities"),
+        (["-s", 0], "size: expected an integer from 2"),
+        (["--iterations", 0], "iterations: expected an integer from 1 to 1000; found 0"),
+        (["--random-seed", -1], "random_seed: expected an integer, at least 0"),
+        (["--model", "oracle"], "unknown model 'oracle'; choose from label-propagation, rrea"),
+        (["--division", "thirds"], "unknown division 'thirds'; choose from joint, divea"),
+        (["--matching", "luck"], "matching.method: expected one of 'sinkhorn', 'csls', 'cosine'"),
+        (["--min-confidence", 2], "confidence.min_confidence: expected a number from 0 to 1; found 2.0"),
+        (["--precision", 1.5], "confidence.precision: expected a number, above 0, below 1"),
+        (["--preset", "worst"], "unknown preset 'worst'; choose from fast, best"),
+        (["--config", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
+        (["--config", "nowhere.ini"], "nowhere.ini: cannot tell the format: use .json, .yaml or .toml"),
+        (["--set", "model.rrea.steps"], "expected PATH=VALUE, as in model.rrea.steps=60"),
+        (["--set", "modle=rrea"], "modle: unknown setting; did you mean 'model'?"),
+        (["--set", "labels=3"], "did you mean 'model.label-propagation.labels'?"),
+        (
+            ["--set", "model.rrea.steps=5"],
+            "model.rrea.steps has no effect: model.name is 'label-propagation'",
+        ),
+        (["--precision", 0.9, "--min-confidence", 0.5], "confidence.min_confidence has no effect"),
+        (["--device", "tpu"], "device: expected one of 'auto', 'cpu', 'cuda'; found 'tpu'"),
+        (["--memory", "much"], "not a memory size: 'much'"),
+        (["--memory", "1MB"], "the limit is 1 MiB"),
+        (["--gpu-memory", "much"], "not a memory size: 'much'"),
+        (["--executor", "magic"], "unknown executor 'magic'; choose from auto, inline, local, ray"),
+        (["--workers", 0], "workers: expected an integer from 1"),
+        (["--workers", 2, "--executor", "inline"], "workers has no effect: the executor 'inline'"),
+        (["--gpu-share", 0], "gpu_share: expected a number, above 0, at most 1"),
+        (["--gpu-share", 0.5], "gpu_share has no effect: the executor is 'auto'"),
+        (["--timeout", -1], "timeout: expected a number, above 0"),
     ],
 )
-def test_nonsense_is_one_line(finished, tmp_path, arguments, told):
+def test_a_wrong_option_is_refused_in_one_line(finished, tmp_path, arguments, message):
     ended = divea("align", finished / "task", "--out", tmp_path / "run", *arguments)
     assert ended.code == 2, ended
-    assert told in ended.err and ended.err.startswith("divea: ") and ended.err.count("\n") == 1, ended.err
+    assert message in ended.err and ended.err.startswith("divea: ") and ended.err.count("\n") == 1, ended.err
+    assert not (tmp_path / "run").exists()
 
 
-def test_more_nonsense(finished, tmp_path):
-    for arguments, told in (
+def test_wrong_arguments_are_refused_in_one_line(finished, tmp_path):
+    for arguments, message in (
         (["align", finished / "task"], "--out"),
         (["align", "--out", tmp_path / "none"], "name a task folder"),
+        (["align", finished / "task", "--source", "a.nt", "--out", tmp_path / "none"], "name a task folder"),
+        (["align", "--source", "a.nt", "--out", tmp_path / "none"], "give both --source and --target"),
         (["evaluate", tmp_path, "--gold", finished / "gold.tsv"], "no run"),
         (["evaluate", finished / "run", "--gold", tmp_path / "none"], "no such file"),
         (
@@ -201,30 +225,65 @@ def test_more_nonsense(finished, tmp_path):
         ),
     ):
         ended = divea(*arguments)
-        assert ended.code == 2 and told in ended.err and ended.err.count("\n") == 1, ended.err
+        assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1, ended.err
+
+
+def test_an_unknown_setting_of_a_file_is_named(finished, tmp_path):
     (tmp_path / "bad.json").write_text('{"modle": "rrea"}')
     ended = divea("align", finished / "task", "--out", tmp_path / "run", "--config", tmp_path / "bad.json")
-    assert ended.code == 2 and "unknown setting 'modle'" in ended.err
-    seedless = tmp_path / "seedless"
-    write_task(type(PAIR.task)(PAIR.task.source, PAIR.task.target), seedless)
-    ended = divea("align", seedless, "--out", tmp_path / "run")
-    assert ended.code == 2 and "no seeds" in ended.err
+    assert ended.code == 2 and "modle: unknown setting; did you mean 'model'?" in ended.err
 
 
-def test_without_options_small_graphs_are_not_divided(finished, tmp_path):
-    settings = {"model_options": SETTINGS["model_options"], "iterations": 1}
+def test_a_task_without_seeds_is_refused(tmp_path):
+    write_task(type(PAIR.task)(PAIR.task.source, PAIR.task.target), tmp_path / "seedless")
+    ended = divea("align", tmp_path / "seedless", "--out", tmp_path / "run")
+    assert ended.code == 2 and "no seeds" in ended.err and ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml", "toml"])
+def test_settings_are_read_from_files_of_three_formats(finished, tmp_path, suffix):
+    texts = {
+        "json": json.dumps(SETTINGS),
+        "yaml": "subtasks: 2\niterations: 2\ndivision: {name: divea, delta1: 0.5, delta2: 0.0}\n"
+        "output:\n  top: 10\n"
+        "model:\n  label-propagation: {labels: 32, heads: 16, draft_heads: 16, rounds: 2}\n",
+        "toml": "subtasks = 2\niterations = 2\noutput.top = 10\n"
+        "[division]\nname = 'divea'\ndelta1 = 0.5\ndelta2 = 0.0\n"
+        "[model.label-propagation]\nlabels = 32\nheads = 16\ndraft_heads = 16\nrounds = 2\n",
+    }
+    config = tmp_path / f"settings.{suffix}"
+    config.write_text(texts[suffix])
+    # The run refuses other settings, so the file gives the same ones.
+    ended = divea("align", finished / "task", "--config", config, "--out", finished / "run")
+    assert ended.code == 0 and "this run is finished" in ended.err, ended.err
+
+
+def test_options_override_assignments_which_override_the_file_which_overrides_the_preset(tmp_path):
+    (tmp_path / "settings.json").write_text('{"iterations": 6, "subtasks": 4, "random_seed": 4}')
+    write_task(PAIR.task, tmp_path / "task")
+    command = ["align", tmp_path / "task", "--preset", "fast", "--config", tmp_path / "settings.json"]
+    command += ["--set", "iterations=1", "--set", "subtasks=3", "-n", 2, "--out", tmp_path / "run"]
+    small = [f"--set=model.label-propagation.{name}={value}" for name, value in SMALL.items()]
+    ended = divea(*command, *small)
+    assert ended.code == 0, ended.err
+    settings = package.Alignment(tmp_path / "run").settings
+    assert (settings.random_seed, settings.iterations, settings.subtasks) == (4, 1, 2)
+
+
+def test_small_graphs_are_not_divided_without_options(finished, tmp_path):
+    settings = {"model": {"label-propagation": SMALL}, "iterations": 1}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     command = ["align", finished / "task", "--config", tmp_path / "settings.json", "--out", tmp_path / "run"]
     ended = divea(*command)
-    assert ended.code == 0 and "no division is needed" in ended.err
+    assert ended.code == 0 and "no division: the whole graph fits into" in ended.err
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]["subtasks"] == 1
     assert divea(*command).code == 0
 
 
-def test_quiet_verbose_and_profile(finished, tmp_path):
+def test_quiet_verbose_and_profile(tmp_path):
     command = [*write_inputs(tmp_path), "--iterations", 1]
     quiet = divea(*command, "--out", tmp_path / "quiet", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-    loud = divea(*command, "--out", tmp_path / "loud", "-v", "--profile")
-    assert "subtask 0 solved in" in loud.err and "peak memory" in loud.err
-    assert "run_loop" in (tmp_path / "loud" / "profile.txt").read_text()
+    verbose = divea(*command, "--out", tmp_path / "verbose", "-v", "--profile")
+    assert "subtask 0 solved in" in verbose.err and "peak memory" in verbose.err
+    assert "run_loop" in (tmp_path / "verbose" / "profile.txt").read_text()

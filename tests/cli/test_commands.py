@@ -1,3 +1,5 @@
+"""`divea --help`, `info`, `convert` and `synth`, and the modules that commands import."""
+
 import json
 import subprocess
 import sys
@@ -6,19 +8,57 @@ import pytest
 
 from divea import read_graph, read_task
 from divea.formats import read_mappings
-from tests.command_line import divea
+from tests.command_line import divea, imported_by, python
+from tests.runs.tiny import write_inputs
+
+HEAVY = ("torch", "numpy", "scipy", "pyarrow", "pandas")
+COMMANDS = (
+    "align",
+    "convert",
+    "divide",
+    "evaluate",
+    "evaluate-division",
+    "info",
+    "plan",
+    "reproduce",
+    "runs",
+    "settings",
+    "status",
+    "synth",
+)
 
 
-def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+@pytest.mark.parametrize("module", ["divea", "divea.cli.app"])
+def test_an_import_loads_no_heavy_module(module):
+    assert python(f"import {module}, sys; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
 
 
-def test_help_and_import_are_light():
-    heavy = "torch", "scipy", "pyarrow", "pandas"
-    loaded = f"import sys; print([name for name in {heavy} if name in sys.modules])"
-    assert python(f"import divea; {loaded}") == "[]"
-    assert python(f"import divea.cli.app; {loaded}") == "[]"
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["align", "--help"]])
+def test_help_loads_no_heavy_module(arguments):
+    assert imported_by(arguments, HEAVY) == (0, [])
+
+
+@pytest.mark.parametrize("command", ["info", "convert", "status", "runs", "settings", "settings of a run"])
+def test_a_command_that_solves_nothing_does_not_load_torch(inputs, tmp_path, command):
+    """Each command runs to its end in a fresh process."""
+    arguments = {
+        "info": ["info", inputs / "task"],
+        "convert": ["convert", inputs / "task", tmp_path / "jape", "--to", "jape"],
+        "status": ["status", inputs / "run"],
+        "runs": ["runs", inputs],
+        "settings": ["settings", "--preset", "best"],
+        "settings of a run": ["settings", inputs / "run"],
+    }
+    assert imported_by(arguments[command], ["torch"]) == (0, [])
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder with a task and a finished run."""
+    folder = tmp_path_factory.mktemp("inputs")
+    ended = divea(*write_inputs(folder), "--out", folder / "run")
+    assert ended.code == 0, ended.err
+    return folder
 
 
 def test_public_names_exist():
@@ -30,13 +70,19 @@ def test_public_names_exist():
         divea.nothing  # noqa: B018
 
 
-def test_every_command_teaches():
-    overview = divea("--help").out
-    for command in ("info", "convert", "synth"):
-        assert command in overview
-        told = divea(command, "--help")
-        assert told.code == 0
-        assert "Example" in told.out
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_an_example(command):
+    assert command in divea("--help").out
+    printed = divea(command, "--help")
+    assert printed.code == 0
+    assert "Example" in printed.out and f"divea {command} " in printed.out
+
+
+def test_every_command_is_tested_above():
+    from divea.cli.app import app
+
+    names = {item.name or item.callback.__name__.replace("_", "-") for item in app.registered_commands}
+    assert names == set(COMMANDS)
 
 
 def test_version():
@@ -48,16 +94,16 @@ def test_version():
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("synth") / "pair"
-    assert divea("synth", folder, "--entities", 400, "--seed", 5).code == 0
+    assert divea("synth", folder, "--entities", 400, "--random-seed", 5).code == 0
     return folder
 
 
-def test_synth_writes_a_task_and_gold_apart(pair, tmp_path):
+def test_synth_writes_the_task_and_the_gold_links_separately(pair, tmp_path):
     task = read_task(pair / "task")
     gold = read_mappings(pair / "gold.tsv")
     assert len(task.seeds) + len(gold) == round(0.77 * 400)
     assert not set(gold["source"].to_pylist()) & set(task.source.label(task.seeds.source))
-    divea("synth", tmp_path / "again", "--entities", 400, "--seed", 5)
+    divea("synth", tmp_path / "again", "--entities", 400, "--random-seed", 5)
     for path in sorted(pair.rglob("*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "again" / path.relative_to(pair)).read_bytes()
@@ -77,16 +123,16 @@ def test_info_as_table_and_json(pair):
 
 
 def test_info_on_zh_en(shared_data):
-    told = divea("info", shared_data / "dbp15k" / "zh_en").out
-    rows = {line.split("  ")[0]: line.split()[-2:] for line in told.splitlines() if "  " in line}
+    printed = divea("info", shared_data / "dbp15k" / "zh_en").out
+    rows = {line.split("  ")[0]: line.split()[-2:] for line in printed.splitlines() if "  " in line}
     assert rows["entities"] == ["19388", "19572"]
     assert rows["triples"] == ["70414", "95142"]
-    assert "no seeds" in told
+    assert "no seeds" in printed
 
 
 def test_info_counts_by_hand(tmp_path):
     a, b, seeds = tmp_path / "a.tsv", tmp_path / "b.tsv", tmp_path / "s.tsv"
-    # A path 1-2-3-4, a pair 5-6 apart, a self-loop and a repeated line.
+    # A path 1-2-3-4, a separate pair 5-6, a self-loop and a repeated line.
     a.write_text("1\tr\t2\n2\tr\t3\n3\tr\t4\n5\tr\t6\n6\tr\t6\n1\tr\t2\n")
     b.write_text("1\tr\t2\n")
     seeds.write_text("1\t1\n")
@@ -114,7 +160,7 @@ def test_info_counts_by_hand(tmp_path):
     assert len(summary["warnings"]) == 2
 
 
-def test_convert_a_graph_there_and_back(tmp_path):
+def test_a_graph_is_converted_there_and_back(tmp_path):
     given = tmp_path / "g.tsv"
     given.write_text("Rome\tcapital of\tItaly\nOslo\tcapital of\tNorway\n")
     steps = ["g.nt.gz", "h.ttl.zst", "i.parquet", "j.csv.xz", "k.tsv.bz2"]
@@ -125,7 +171,7 @@ def test_convert_a_graph_there_and_back(tmp_path):
     assert read_graph(given) == read_graph(tmp_path / "g.tsv")
 
 
-def test_convert_mappings_there_and_back(tmp_path):
+def test_mappings_are_converted_there_and_back(tmp_path):
     given = tmp_path / "m.tsv"
     given.write_text("source\ttarget\tconfidence\na\tA\t0.5\nb\tB\t1\n")
     for step in ("m.sssom.tsv", "m.rdf", "m.parquet", "m.csv"):
@@ -138,14 +184,14 @@ def test_convert_mappings_there_and_back(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["jape", "openea", "parquet", "divea"])
-def test_convert_a_task_there_and_back(pair, tmp_path, layout):
+def test_a_task_is_converted_there_and_back(pair, tmp_path, layout):
     assert divea("convert", pair / "task", tmp_path / "there", "--to", layout).code == 0
     assert divea("convert", tmp_path / "there", tmp_path / "back").code == 0
     first, last = read_task(pair / "task"), read_task(tmp_path / "back")
     assert (first.source, first.target, first.seeds) == (last.source, last.target, last.seeds)
 
 
-def test_convert_separate_files_into_a_task(tmp_path):
+def test_separate_files_are_converted_into_a_task(tmp_path):
     (tmp_path / "a.nt").write_text('<x:a> <x:r> <x:b> .\n<x:a> <x:name> "A" .\n')
     (tmp_path / "b.nt").write_text("<y:a> <y:r> <y:b> .\n")
     (tmp_path / "s.nt").write_text("<x:a> <http://www.w3.org/2002/07/owl#sameAs> <y:a> .\n")
@@ -158,7 +204,7 @@ def test_convert_separate_files_into_a_task(tmp_path):
     assert "1 attribute values of the source are left out" in ended.err
 
 
-def test_a_closed_pipe_is_no_error(pair):
+def test_a_closed_pipe_is_not_an_error(pair):
     command = f"{sys.executable} -m divea info {pair / 'task'} | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in done.stderr

@@ -1,7 +1,8 @@
-"""First divisions of the real pairs: coverage before any model, as the docs claim it."""
+"""The first divisions of the real pairs: their coverage before any model has run, as the docs state it."""
 
 import pytest
 
+from divea.config import DivisionSettings
 from divea.division import CPS, DivEA, check_division
 from divea.evaluation.coverage import coverage
 from divea.formats import read_links, read_task
@@ -23,9 +24,10 @@ def test_coverage_of_the_first_division(shared_data, name, size, delta1, least):
     gold = read_links(split / "ref_ent_ids", task, folder=folder)
     ours = check_division(DivEA(5, size), task, size=size)
     assert coverage(ours, gold).share >= least
-    assert coverage(DivEA(5, size, delta1=delta1).divide(task), gold).share >= least
+    with_delta1 = DivEA(5, size, DivisionSettings(delta1=delta1))
+    assert coverage(with_delta1.divide(task), gold).share >= least
     assert {subtask.size for subtask in ours.subtasks} == {size}
-    paper = DivEA(5, size, delta1=delta1, locality="bfs").divide(task)
-    assert coverage(paper, gold).share < coverage(ours, gold).share
+    paper = DivEA(5, size, DivisionSettings(delta1=delta1, locality="bfs"))
+    assert coverage(paper.divide(task), gold).share < coverage(ours, gold).share
     if delta1 == 0.5:
         assert coverage(CPS(5).divide(task), gold).share < coverage(ours, gold).share

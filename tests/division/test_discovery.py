@@ -1,4 +1,7 @@
-"""Counterpart discovery: its scores against plain definitions, and its promises about ties and reach."""
+"""Counterpart discovery: propagated locality, and the order and completeness of candidates.
+
+test_equations.py compares hop locality and similarity weights with the paper's equations.
+"""
 
 from unittest.mock import patch
 
@@ -7,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
-from divea.division.columns import cut_out
-from divea.division.discovery import discover, likelihood, similarity_weights
+from divea.config import DivisionSettings
+from divea.division.blocks import submatrix
+from divea.division.discovery import counterpart_odds, discover_candidates, similarity_weights
 from divea.division.groups import group_source
-from divea.division.locality import HUB_DAMPING, LOCALITY, STEPS, Hops, Propagated
+from divea.division.locality import HOPS, HUB_DAMPING, LOCALITIES, PropagatedLocality
 from divea.errors import InputError
 from divea.graphs import Links
 from divea.graphs.synth import SynthConfig, synthesise
@@ -32,9 +35,10 @@ def graphs_with_anchors(draw):
     return csr_array(matrix), anchors, parts
 
 
-def all_scores(scorer, matrix, anchors, parts, count=3):
+def all_scores(measure, matrix, anchors, parts, count=3):
+    """The scores of all entities (rows) for all parts (columns), collected block by block."""
     table = np.full((matrix.shape[0], count), -np.inf, dtype=np.float32)
-    locality = scorer(scorer.passing(matrix), anchors, parts, count)
+    locality = measure(measure.transition(matrix), anchors, parts, count)
     for block, rows in locality.regions():
         at = np.arange(matrix.shape[0]) if rows is None else rows
         table[at[:, None], np.array(block)] = locality.scores(block, rows).numpy()
@@ -42,20 +46,9 @@ def all_scores(scorer, matrix, anchors, parts, count=3):
 
 
 @given(graphs_with_anchors())
-def test_bfs_is_the_distance(problem):
+def test_the_shares_of_all_parts_in_an_entity_add_up_to_one(problem):
     matrix, anchors, parts = problem
-    found = all_scores(Hops, matrix, anchors, parts)
-    hops = shortest_path(matrix, unweighted=True, directed=False)
-    for part in range(3):
-        own = anchors[parts == part]
-        expected = hops[own].min(axis=0) if len(own) else np.full(matrix.shape[0], np.inf)
-        np.testing.assert_array_equal(-found[:, part], expected)
-
-
-@given(graphs_with_anchors())
-def test_propagated_shares_add_up_to_one(problem):
-    matrix, anchors, parts = problem
-    found = all_scores(Propagated, matrix, anchors, parts)
+    found = all_scores(PropagatedLocality, matrix, anchors, parts)
     assert ((found > 0) | (found == -np.inf)).all()
     total = np.where(found > 0, found, 0).sum(axis=1)
     reached = (found > 0).any(axis=1)
@@ -65,21 +58,21 @@ def test_propagated_shares_add_up_to_one(problem):
 
 
 @given(graphs_with_anchors(), st.data())
-def test_cutting_out_keeps_what_lies_between(problem, data):
+def test_a_submatrix_keeps_the_edges_between_its_entities(problem, data):
     matrix, _, _ = problem
     ids = st.sets(st.integers(0, matrix.shape[0] - 1), min_size=1)
     rows = np.array(sorted(data.draw(ids)), dtype=np.int32)
-    part = cut_out(matrix, rows)
+    part = submatrix(matrix, rows)
     np.testing.assert_array_equal(part.toarray(), matrix.toarray()[rows][:, rows])
     assert part.nnz == np.count_nonzero(part.toarray())
 
 
 @given(graphs_with_anchors(), st.data())
-def test_propagation_is_that_of_anchors_held_in_every_hop(problem, data):
-    """Against the definition: every entity takes the mean of its neighbours, then anchors are put back."""
+def test_propagation_follows_its_definition(problem, data):
+    """In every hop, each entity takes the mean of its neighbours, and anchors are then set back."""
     matrix, anchors, parts = problem
     some = data.draw(st.sampled_from([1, 2, 3]))
-    parts = np.where(parts < some, parts, -1)  # anchors of no part count in the total alone
+    parts = np.where(parts < some, parts, -1)  # anchors of no part count only in the total
     weights = np.where(matrix.toarray() > 0, 1 + np.log(np.maximum(matrix.toarray(), 1)), 0)
     weights *= np.maximum(weights.sum(axis=1), 1e-9) ** -HUB_DAMPING
     mean = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
@@ -87,38 +80,40 @@ def test_propagation_is_that_of_anchors_held_in_every_hop(problem, data):
     held[np.arange(len(anchors)), parts] = 1
     state = np.zeros((matrix.shape[0], some + 1))
     state[anchors] = held
-    for _ in range(STEPS):
+    for _ in range(HOPS):
         state = mean @ state
         state[anchors] = held
     total = state.sum(axis=1, keepdims=True)
     expected = np.where(state[:, :some] > 0, state[:, :some] / np.where(total > 0, total, 1), -np.inf)
-    with patch("divea.division.columns.ROWS", data.draw(st.sampled_from([3, 1 << 15]))):
-        locality = Propagated(Propagated.passing(matrix), anchors, parts, some)
+    with patch("divea.division.blocks._ROWS", data.draw(st.sampled_from([3, 1 << 15]))):
+        transition = PropagatedLocality.transition(matrix)
+        locality = PropagatedLocality(transition, anchors, parts, some)
     found = locality.scores(range(some), None).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("locality", LOCALITY)
-@given(problem=graphs_with_anchors(), seed=st.integers(0, 1000))
-def test_renumbering_the_entities_renumbers_the_scores(locality, problem, seed):
+@pytest.mark.parametrize("locality", LOCALITIES)
+@given(problem=graphs_with_anchors(), random_seed=st.integers(0, 1000))
+def test_scores_do_not_depend_on_the_ids_of_entities(locality, problem, random_seed):
     matrix, anchors, parts = problem
-    order = np.random.default_rng(seed).permutation(matrix.shape[0])
-    place = np.argsort(order)
+    order = np.random.default_rng(random_seed).permutation(matrix.shape[0])
+    new_id = np.argsort(order)
     moved = csr_array(matrix.toarray()[order][:, order])
-    before = all_scores(LOCALITY[locality], matrix, anchors, parts)
-    after = all_scores(LOCALITY[locality], moved, place[anchors].astype(np.int32), parts)
+    before = all_scores(LOCALITIES[locality], matrix, anchors, parts)
+    after = all_scores(LOCALITIES[locality], moved, new_id[anchors].astype(np.int32), parts)
     np.testing.assert_allclose(after, before[order], rtol=1e-4)
 
 
-@pytest.mark.parametrize("locality", LOCALITY)
+@pytest.mark.parametrize("locality", LOCALITIES)
 @given(problem=graphs_with_anchors(), count=st.integers(0, 20))
-def test_candidates_are_distinct_free_and_filled_up(locality, problem, count):
+def test_candidates_are_the_best_free_entities_and_as_many_as_requested(locality, problem, count):
     matrix, anchors, parts = problem
     links = Links(np.arange(len(anchors), dtype=np.int32), anchors)
-    lists = list(discover(matrix, links, parts, np.full(3, count), taken=anchors, locality=locality))
-    scores = all_scores(LOCALITY[locality], matrix, anchors, parts)
+    counts = np.full(3, count)
+    lists = list(discover_candidates(matrix, links, parts, counts, taken=anchors, locality=locality))
+    scores = all_scores(LOCALITIES[locality], matrix, anchors, parts)
     if locality == "propagate":
-        scores *= likelihood(matrix, anchors)[:, None]
+        scores *= counterpart_odds(matrix, anchors)[:, None]
     free = np.setdiff1d(np.arange(matrix.shape[0]), anchors)
     for part, candidates in enumerate(lists):
         assert len(set(candidates)) == len(candidates) == min(count, len(free))
@@ -131,19 +126,19 @@ def test_candidates_are_distinct_free_and_filled_up(locality, problem, count):
 
 
 @given(graphs_with_anchors())
-def test_a_degree_that_seeds_lack_is_less_likely_and_none_is_favoured(problem):
+def test_odds_depend_on_the_degree_and_are_at_most_one(problem):
     matrix, anchors, _ = problem
-    likely = likelihood(matrix, anchors)
-    assert ((likely > 0) & (likely <= 1)).all()
-    degree = np.diff(matrix.indptr)
-    for one in np.unique(degree):
-        assert len(set(likely[degree == one])) == 1
-    # Where every entity is a seed, all degrees are as frequent among the seeds as in the graph.
-    assert (likelihood(matrix, np.arange(matrix.shape[0])) == 1).all()
+    odds = counterpart_odds(matrix, anchors)
+    assert ((odds > 0) & (odds <= 1)).all()
+    degrees = np.diff(matrix.indptr)
+    for degree in np.unique(degrees):
+        assert len(set(odds[degrees == degree])) == 1
+    # If every entity is a seed, all degrees are as frequent among the seeds as in the graph.
+    assert (counterpart_odds(matrix, np.arange(matrix.shape[0])) == 1).all()
 
 
-def test_a_near_entity_of_an_unlikely_degree_gives_way():
-    """An anchor with leaves and a ring around it; the seeds say that leaves are never matched."""
+def test_near_entities_with_an_unlikely_degree_rank_lower():
+    """A ring with a leaf at each entity: no leaf is among the seeds, so no leaf becomes a candidate."""
     ring, leaves = 40, 40
     matrix = np.zeros((ring + leaves, ring + leaves), dtype=np.int32)
     for at in range(ring):
@@ -152,71 +147,74 @@ def test_a_near_entity_of_an_unlikely_degree_gives_way():
     anchors = np.arange(0, ring, 2, dtype=np.int32)
     links = Links(np.arange(len(anchors), dtype=np.int32), anchors)
     groups = np.zeros(len(anchors), dtype=np.int32)
-    found = next(discover(csr_array(matrix), links, groups, np.array([ring // 2]), taken=anchors))
+    counts = np.array([ring // 2])
+    found = next(discover_candidates(csr_array(matrix), links, groups, counts, taken=anchors))
     assert set(found) == set(range(1, ring, 2))
 
 
-def test_ties_are_drawn_and_not_taken_in_order():
-    """A star: all leaves are equal, so another seed must choose others, on no side the lowest ids."""
+def test_ties_are_broken_by_a_seeded_draw_and_not_by_id():
+    """All leaves of a star are equally near, so another random seed must choose others."""
     size = 200
     matrix = np.zeros((size, size), dtype=np.int32)
     matrix[0, 1:] = matrix[1:, 0] = 1
     links = Links(np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int32))
-    chosen = [
-        set(
-            next(
-                discover(
-                    csr_array(matrix), links, np.zeros(1, dtype=np.int32), [50], taken=links.target, seed=s
-                )
-            )
+    groups = np.zeros(1, dtype=np.int32)
+
+    def chosen(random_seed):
+        lists = discover_candidates(
+            csr_array(matrix), links, groups, [50], taken=links.target, random_seed=random_seed
         )
-        for s in (0, 0, 1)
-    ]
-    assert chosen[0] == chosen[1] != chosen[2]
-    assert not any(found == set(range(1, 51)) for found in chosen)
+        return set(next(lists))
+
+    assert chosen(0) == chosen(0) != chosen(1)
+    assert set(range(1, 51)) not in (chosen(0), chosen(1))
 
 
-@pytest.mark.parametrize("seeds", [0.2, 0.02])  # the fewer, the more hops until parts meet
-def test_regions_give_the_candidates_of_the_whole_graph(monkeypatch, seeds):
-    task = synthesise(SynthConfig(entities=6000, seeds=seeds, seed=2)).task
+@pytest.mark.parametrize("seed_share", [0.2, 0.02])  # with fewer seeds, parts meet after more hops
+def test_regions_give_nearly_the_same_candidates_as_the_whole_graph(monkeypatch, seed_share):
+    task = synthesise(SynthConfig(entities=6000, seed_share=seed_share, random_seed=2)).task
     groups, _ = group_source(task, 40)
+    counts = np.full(40, 150)
 
     def candidates():
         return list(
-            discover(task.target.adjacency, task.seeds, groups, np.full(40, 150), taken=task.seeds.target)
+            discover_candidates(task.target.adjacency, task.seeds, groups, counts, taken=task.seeds.target)
         )
 
-    regional = candidates()
-    monkeypatch.setattr("divea.division.locality.region", lambda matters: None)
-    whole = candidates()
-    same = np.mean([len(np.intersect1d(a, b)) / 150 for a, b in zip(regional, whole, strict=True)])
-    assert same > 0.97
+    in_regions = candidates()
+    monkeypatch.setattr("divea.division.locality.region_rows", lambda concerned: None)
+    in_whole_graph = candidates()
+    shared = [len(np.intersect1d(a, b)) / 150 for a, b in zip(in_regions, in_whole_graph, strict=True)]
+    assert np.mean(shared) > 0.97
 
 
-def test_what_a_model_learned_is_added():
-    task = synthesise(SynthConfig(entities=300, seed=1)).task
+def test_a_high_similarity_weight_makes_an_entity_a_candidate():
+    task = synthesise(SynthConfig(entities=300, random_seed=1)).task
     groups = np.zeros(task.source.num_entities, dtype=np.int32)
-    args = task.target.adjacency, task.seeds, groups, np.array([40])
-    plain = next(discover(*args, taken=task.seeds.target))
-    worst = next(discover(*args[:3], np.array([150]), taken=task.seeds.target))[60:100]
+
+    def candidates(count, **more):
+        graph, counts = task.target.adjacency, np.array([count])
+        return next(discover_candidates(graph, task.seeds, groups, counts, taken=task.seeds.target, **more))
+
+    without_weights = candidates(40)
+    far = candidates(150)[60:100]
     weights = similarity_weights(
-        csr_array((1, task.target.num_entities)), [worst], [np.linspace(1, 5, len(worst))], alpha=0.0
+        csr_array((1, task.target.num_entities)), [far], [np.linspace(1, 5, len(far))], alpha=0.0
     )
-    helped = next(discover(*args, taken=task.seeds.target, similarity=weights, beta=10.0))
-    assert not np.isin(worst[-5:], plain).any()
-    assert np.isin(worst[-5:], helped).all()
+    with_weights = candidates(40, similarity=weights, beta=10.0)
+    assert not np.isin(far[-5:], without_weights).any()
+    assert np.isin(far[-5:], with_weights).all()
 
 
-def test_similarity_weights_keep_the_latest():
+def test_similarity_weights_keep_the_latest_value_of_every_entity():
     nothing = np.zeros(0, np.int32), np.zeros(0)
-    chosen, sums = [nothing[0], np.array([0, 1])], [nothing[1], np.array([2.0, 4.0])]
-    first = similarity_weights(csr_array((2, 4)), chosen, sums)
-    chosen, sums = [nothing[0], np.array([2, 1])], [nothing[1], np.array([1.0, 1.0])]
-    second = similarity_weights(first, chosen, sums)
+    candidates, sums = [nothing[0], np.array([0, 1])], [nothing[1], np.array([2.0, 4.0])]
+    first = similarity_weights(csr_array((2, 4)), candidates, sums)
+    candidates, sums = [nothing[0], np.array([2, 1])], [nothing[1], np.array([1.0, 1.0])]
+    second = similarity_weights(first, candidates, sums)
     np.testing.assert_allclose(second.toarray(), [[0, 0, 0, 0], [-0.9, -0.9, -0.9, 0]])
 
 
 def test_an_unknown_locality_is_refused():
-    links = Links.from_pairs([(0, 0)])
-    with pytest.raises(InputError, match="unknown locality"):
-        next(discover(csr_array((1, 1)), links, np.zeros(1, np.int32), [1], taken=links.target, locality="x"))
+    with pytest.raises(InputError, match="locality: expected one of 'propagate', 'bfs'; found 'near'"):
+        DivisionSettings(locality="near")

@@ -1,4 +1,4 @@
-"""A division as files: read back by divea, read by others, and blind to gold."""
+"""A division as files: divea and other aligners read them, and gold links do not change them."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from tests.command_line import divea
 
 @pytest.fixture(scope="module")
 def pair():
-    return synthesise(SynthConfig(entities=800, seed=8))
+    return synthesise(SynthConfig(entities=800, random_seed=8))
 
 
-def test_what_is_written_is_read_again(pair, tmp_path):
+def test_a_division_survives_writing_and_reading(pair, tmp_path):
     division = DivEA(3, 600).divide(pair.task)
     write_division(division, pair.task, tmp_path / "out")
     again = load_division(tmp_path / "out", pair.task)
@@ -27,7 +27,7 @@ def test_what_is_written_is_read_again(pair, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["jape", "openea"])
-def test_a_subtask_is_a_task_that_others_read(pair, tmp_path, layout):
+def test_a_subtask_is_a_task_folder_in_the_layout_of_other_aligners(pair, tmp_path, layout):
     division = DivEA(3, 600).divide(pair.task)
     write_division(division, pair.task, tmp_path / "out", layouts=[layout])
     for subtask in division.subtasks:
@@ -44,7 +44,7 @@ def test_a_subtask_is_a_task_that_others_read(pair, tmp_path, layout):
             assert [labels[int(name) - first] for name in named] == pair.task.target.label(subtask.candidates)
 
 
-def test_the_table_tells_what_a_subtask_holds(pair):
+def test_the_summary_says_what_a_subtask_holds(pair):
     division = DivEA(3, 600).divide(pair.task)
     for row, subtask in zip(summarise(division, pair.task).to_pylist(), division.subtasks, strict=True):
         assert (row["size"], row["seeds"]) == (subtask.size, len(subtask.seeds))
@@ -53,7 +53,7 @@ def test_the_table_tells_what_a_subtask_holds(pair):
         assert 0 < row["source_edges"] <= 1
 
 
-def test_coverage_counts_links_within_reach(pair):
+def test_coverage_counts_links_whose_ends_meet_in_a_subtask(pair):
     division = DivEA(3, 600).divide(pair.task)
     found = coverage(division, pair.gold)
     by_hand = sum(
@@ -66,7 +66,7 @@ def test_coverage_counts_links_within_reach(pair):
     assert found.covered <= found.together
 
 
-def test_other_folders_are_refused(pair, tmp_path):
+def test_other_folders_layouts_and_tasks_are_refused(pair, tmp_path):
     with pytest.raises(InputError, match="not a divea division"):
         load_division(tmp_path, pair.task)
     with pytest.raises(InputError, match="unknown layout"):
@@ -77,7 +77,7 @@ def test_other_folders_are_refused(pair, tmp_path):
         load_division(tmp_path / "y", other)
 
 
-def test_the_commands_divide_and_evaluate_and_gold_changes_nothing(pair, tmp_path):
+def test_the_commands_divide_and_evaluate_and_ignore_gold_links(pair, tmp_path):
     task = tmp_path / "task"
     write_task(pair.task, task, "jape")
     done = divea("divide", task, "-n", 3, "-s", 600, "-o", tmp_path / "without")
@@ -93,20 +93,37 @@ def test_the_commands_divide_and_evaluate_and_gold_changes_nothing(pair, tmp_pat
     assert len(without) > 30
     for name, path in without.items():
         assert path.read_bytes() == (tmp_path / "with" / name).read_bytes(), name
-    told = divea("evaluate-division", tmp_path / "with", "--task", task, "--gold", task / "ref_ent_ids")
+    evaluated = divea("evaluate-division", tmp_path / "with", "--task", task, "--gold", task / "ref_ent_ids")
     expected = coverage(load_division(tmp_path / "with", pair.task), pair.gold)
-    assert told.code == 0, told.err
-    assert f"coverage {expected.share:.4f} ({expected.covered} of {len(pair.gold)} links)" in told.out
+    assert evaluated.code == 0, evaluated.err
+    assert f"coverage {expected.share:.4f} ({expected.covered} of {len(pair.gold)} links)" in evaluated.out
 
 
-def test_the_commands_refuse_bad_input_in_one_line(pair, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--division", "thirds"], "division.name: unknown division 'thirds'"),
+        (["-s", 1], "size: expected an integer from 2"),
+        (["-s", 600, "--set", "division.evidence.method=guess"], "division.evidence.method: expected one of"),
+        (["-s", 600, "--set", "division.delta1=2"], "division.delta1: expected a number"),
+        (["--division", "cps", "-s", 600], "size has no effect"),
+        (["--set", "model.name=transformer"], "model.name: unknown model"),
+    ],
+)
+def test_divide_refuses_wrong_settings_in_one_line(pair, tmp_path, arguments, complaint):
     write_task(pair.task, tmp_path / "task")
-    for arguments in (
-        ["--division", "thirds"],
-        [],
-        ["-s", 600, "--evidence", "guess"],
-        ["-s", 600, "--delta1", 2],
-    ):
-        ended = divea("divide", tmp_path / "task", "-n", 3, *arguments)
-        assert ended.code == 2
-        assert ended.err.startswith("divea: ")
+    ended = divea("divide", tmp_path / "task", "-n", 3, *arguments, "-o", tmp_path / "out")
+    assert ended.code == 2
+    assert ended.err.startswith(f"divea: {complaint}")
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_divide_chooses_the_size_if_it_is_not_given(pair, tmp_path):
+    """The same default as `divea align`: all entities divided by the number of subtasks."""
+    write_task(pair.task, tmp_path / "task")
+    ended = divea("divide", tmp_path / "task", "-n", 3, "-o", tmp_path / "out")
+    assert ended.code == 0, ended.err
+    entities = pair.task.source.num_entities + pair.task.target.num_entities
+    sizes = [subtask.size for subtask in load_division(tmp_path / "out", pair.task).subtasks]
+    assert max(sizes) == entities // 3

@@ -1,4 +1,4 @@
-"""Gold is what is left of a file of links without the seeds."""
+"""Gold links are the links of a file without the seeds."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def task_of(seeds):
     return AlignmentTask(source, target, Links.from_labels(*zip(*seeds, strict=True), source, target))
 
 
-def test_seeds_are_no_gold(tmp_path):
+def test_seeds_are_not_gold(tmp_path):
     file = tmp_path / "links.tsv"
     file.write_text("a1\tb1\na2\tb2\na3\tb3\n")
     task = task_of([("a1", "b1")])

@@ -1,4 +1,4 @@
-"""Figures against hand-computed cases and a dense reference."""
+"""Ranks, their metrics and the paired t-test, compared with cases worked out by hand and with matching."""
 
 import math
 
@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divea.errors import InputError
-from divea.evaluation import RankMetrics, gold_ranks, listed_ranks, pair_metrics, paired_t_test
+from divea.evaluation import RankMetrics, gold_ranks, listed_ranks, paired_t_test
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
-from divea.matching import METHODS, Embeddings, Matches, match
+from divea.matching import METHODS, match
+from divea.types import Embeddings, Matches
 
-# ranks -> coverage, H@1, H@5, H@10, MRR, mean rank, worked out by hand.
+# Ranks, and their coverage, H@1, H@5, H@10, MRR and mean rank, worked out by hand.
 BY_HAND = [
     ([1], (1, 1, 1, 1, 1, 1)),
     ([2], (1, 0, 1, 1, 1 / 2, 2)),
@@ -48,46 +49,45 @@ def task_of(sources=30, targets=40, seeds=((0, 1), (5, 5))):
 
 
 @given(st.integers(0, 500), st.sampled_from(sorted(METHODS)), st.sampled_from(["open", "closed"]))
-def test_gold_ranks_are_places_in_the_full_ranking(seed, method, protocol):
-    rng = np.random.default_rng(seed)
+def test_gold_ranks_are_the_ranks_in_complete_lists(random_seed, method, protocol):
+    rng = np.random.default_rng(random_seed)
     task = task_of()
-    # Few distinct values: ties, which must fall as they fall in matching.
+    # Few distinct values, so that there are ties, which must be broken as in matching.
     rows = [torch.from_numpy(rng.integers(-1, 2, (n, 3)).astype(np.float32)) for n in (30, 40)]
     embeddings = Embeddings(*rows)
-    free = rng.permutation(task.unmatched_source)[:12], rng.permutation(task.unmatched_target)[:12]
-    gold = Links.from_pairs(np.stack(free, axis=1))
+    ends = rng.permutation(task.unmatched_source)[:12], rng.permutation(task.unmatched_target)[:12]
+    gold = Links.from_pairs(np.stack(ends, axis=1))
     if protocol == "open":
         sources, candidates = task.unmatched_source, task.unmatched_target
     else:
         sources, candidates = gold.source, gold.target
-    everything = match(embeddings, sources, candidates, method=method, top=40)
     if method != "cosine":
-        # Sums over sources round differently in another order, which may part a tie.
+        # Sums over sources are rounded differently in another order, so equal scores might become unequal.
         embeddings = Embeddings(
             *(side + 0.01 * torch.from_numpy(rng.random(side.shape)).float() for side in rows)
         )
-        everything = match(embeddings, sources, candidates, method=method, top=40)
+    complete_lists = match(embeddings, sources, candidates, method=method, top=40)
     ranks = gold_ranks(embeddings, task, gold, method=method, protocol=protocol)
-    assert np.array_equal(ranks, listed_ranks(everything, gold))
+    assert np.array_equal(ranks, listed_ranks(complete_lists, gold))
 
 
-def test_gold_among_the_seeds_is_uncovered():
+def test_gold_links_with_an_anchor_are_not_ranked():
     task = task_of()
     embeddings = Embeddings(torch.ones(30, 2), torch.ones(40, 2))
     gold = Links.from_pairs([(0, 7), (3, 5), (4, 9)])
-    # Source 0 and target 5 are anchors: neither is matched, so the first two links are misses.
+    # Source 0 and target 5 are anchors, which are not matched, so the first two links are misses.
     ranks = gold_ranks(embeddings, task, gold, method="cosine")
     assert ranks[:2].tolist() == [0, 0]
     assert 1 <= ranks[2] <= 38
 
 
-def test_blocks_do_not_change_ranks():
+def test_the_memory_budget_does_not_change_ranks():
     task = task_of()
     generator = torch.Generator().manual_seed(0)
     embeddings = Embeddings(*(torch.randn(n, 6, generator=generator) for n in (30, 40)))
     gold = Links.from_pairs(np.stack([task.unmatched_source[:20], task.unmatched_target[:20]], axis=1))
-    whole = gold_ranks(embeddings, task, gold)
-    assert np.array_equal(gold_ranks(embeddings, task, gold, memory=1), whole)
+    in_one_block = gold_ranks(embeddings, task, gold)
+    assert np.array_equal(gold_ranks(embeddings, task, gold, memory=1), in_one_block)
 
 
 def test_listed_ranks_of_unknown_sources_and_targets_are_zero():
@@ -95,25 +95,17 @@ def test_listed_ranks_of_unknown_sources_and_targets_are_zero():
     matches = Matches(np.array([9, 4]), np.array([[1, 2], [3, -1]]), score, np.zeros(2, bool))
     gold = Links.from_pairs([(4, 3), (9, 2), (9, 7), (11, 1)])
     assert listed_ranks(matches, gold).tolist() == [1, 2, 0, 0]
-    assert (
-        listed_ranks(
-            Matches(*(a[:0] for a in (matches.source, matches.target, score, matches.mutual))), gold
-        ).sum()
-        == 0
-    )
+    no_lists = Matches(*(column[:0] for column in (matches.source, matches.target, score, matches.mutual)))
+    assert listed_ranks(no_lists, gold).tolist() == [0, 0, 0, 0]
 
 
-def test_pair_metrics_by_hand():
-    score = np.array([[0.9], [0.6], [0.3], [-np.inf]], np.float32)
-    matches = Matches(np.arange(4), np.array([[0], [9], [2], [-1]]), score, np.ones(4, bool))
-    gold = Links.from_pairs([(0, 0), (1, 1), (2, 2), (3, 3)])
-    every = pair_metrics(matches, gold)
-    assert (every.predicted, every.correct) == (3, 2)
-    assert (every.precision, every.recall, every.f1) == pytest.approx((2 / 3, 1 / 2, 4 / 7))
-    sure = pair_metrics(matches, gold, threshold=0.5)
-    assert (sure.precision, sure.recall) == pytest.approx((1 / 2, 1 / 4))
-    none = pair_metrics(matches, gold, threshold=2)
-    assert (none.predicted, none.precision, none.recall, none.f1) == (0, 0, 0, 0)
+def test_listed_ranks_among_some_targets_skip_the_others():
+    score = np.array([[0.9, 0.5, 0.4]], np.float32)
+    matches = Matches(np.array([9]), np.array([[1, 2, 3]]), score, np.zeros(1, bool))
+    gold = Links.from_pairs([(9, 3)])
+    assert listed_ranks(matches, gold).tolist() == [3]
+    assert listed_ranks(matches, gold, np.array([1, 3])).tolist() == [2]
+    assert listed_ranks(matches, gold, np.array([1, 2])).tolist() == [0]
 
 
 def test_paired_t_test_by_hand():

@@ -1,90 +1,102 @@
-"""Jobs: the whole work and nothing but the work, whoever does it."""
+"""Jobs hold the whole work of an iteration, and give the same result in every executor."""
 
 from dataclasses import replace
 
 import pytest
 
-from divea.alignment.loop import Work, run_loop
-from divea.alignment.settings import Settings
-from divea.alignment.solve import seed_of, solve
-from divea.division import division_strategy
-from divea.errors import InputError
+from divea.config import Settings
+from divea.division import make_strategy
+from divea.executors import Done, ExecutorSettings, check_executor, make_executor, make_jobs
+from divea.executors.inline import Inline
+from divea.executors.job import solve_job
 from divea.graphs import AlignmentTask, Links
-from divea.models import resolve_model
-from divea.run.executors import check_executor, make_executor
-from divea.run.executors.inline import Inline
-from divea.run.jobs import Done, jobs_of, solve_job
-from tests.run.conftest import bytes_of
-from tests.run.parent import SMALL
+from divea.loop.loop import Work, run_loop
+from divea.loop.solve import solve, subtask_random_seed
+from divea.models import make_model
+from tests.executors.small import SETTINGS, TASK, result_bytes, small_work
 
 
-def test_jobs_give_what_solving_gives(task, jobs):
-    subtasks = division_strategy("divea", 4, 100).divide(task).subtasks
-    seeds = [seed_of(0, 0, index) for index in range(4)]
+def test_jobs_give_the_same_results_as_solving_directly(jobs):
+    subtasks = small_work().subtasks
     direct = solve(
-        resolve_model("label-propagation", **SMALL), task, subtasks, Links.from_pairs([]), seeds=seeds
+        make_model(SETTINGS.model),
+        TASK,
+        subtasks,
+        Links.from_pairs([]),
+        random_seeds=[subtask_random_seed(0, 0, index) for index in range(4)],
     )
-    assert bytes_of([solve_job(task, job) for job in jobs]) == bytes_of([[solved] for solved in direct])
+    by_job = [result_bytes(solve_job(TASK, job)) for job in jobs]
+    assert by_job == [result_bytes([solved]) for solved in direct]
 
 
-def test_a_job_needs_the_graphs_alone(task, jobs):
-    """Held-back seeds make the task of an iteration another one than the stored."""
-    bare = AlignmentTask(task.source, task.target)
-    assert bytes_of([solve_job(bare, jobs[0])]) == bytes_of([solve_job(task, jobs[0])])
+def test_a_job_does_not_depend_on_the_seeds_of_the_stored_task(jobs):
+    """Seeds that are held back make the task of an iteration differ from the stored one."""
+    without_seeds = AlignmentTask(TASK.source, TASK.target)
+    assert result_bytes(solve_job(without_seeds, jobs[0])) == result_bytes(solve_job(TASK, jobs[0]))
 
 
-def test_only_pseudo_seeds_of_its_own_travel_with_a_job(task):
-    subtasks = division_strategy("divea", 4, 100).divide(task).subtasks
-    pseudo = Links.from_pairs([(subtasks[0].unmatched[0], subtasks[0].candidates[0]), (0, 0)])
-    jobs = jobs_of(Work(1, task, subtasks, pseudo), Settings(), device="cpu", memory=None, threads=1)
+def test_a_job_holds_only_pseudo_seeds_inside_its_subtasks():
+    subtasks = small_work().subtasks
+    pseudo_seeds = Links.from_pairs([(subtasks[0].unmatched[0], subtasks[0].candidates[0]), (0, 0)])
+    work = Work(1, TASK, subtasks, pseudo_seeds)
+    jobs = make_jobs(work, SETTINGS, device="cpu", memory=None, threads=1)
     for job in jobs:
-        (own,) = job.subtasks
-        assert set(job.pseudo_seeds.source.tolist()) <= set(own.source_entities.tolist())
-        assert set(job.pseudo_seeds.target.tolist()) <= set(own.target_entities.tolist())
+        (subtask,) = job.subtasks
+        assert set(job.pseudo_seeds.source.tolist()) <= set(subtask.source_entities.tolist())
+        assert set(job.pseudo_seeds.target.tolist()) <= set(subtask.target_entities.tolist())
     assert subtasks[0].unmatched[0] in jobs[0].pseudo_seeds.source
 
 
-def test_a_gpu_is_filled_by_memory_alone(task):
-    subtasks = division_strategy("divea", 6, 60).divide(task).subtasks
-    settings = Settings(model="rrea")
-    model = resolve_model("rrea")
-    work = Work(0, task, subtasks, Links.from_pairs([]))
-    needs = [model.memory(subtask.local(task)) for subtask in subtasks]
+@pytest.fixture(scope="module")
+def six_subtasks():
+    """The work, the settings and the estimated memory of each subtask."""
+    settings = Settings.of(None, {"subtasks": 6, "size": 60, "division.delta1": 0.5, "model": "rrea"})
+    subtasks = make_strategy(TASK, settings).divide(TASK).subtasks
+    model = make_model(settings.model)
+    needs = [model.memory(subtask.local(TASK)) for subtask in subtasks]
+    return Work(0, TASK, subtasks, Links.from_pairs([])), settings, needs
+
+
+def test_jobs_of_a_gpu_are_filled_by_memory(six_subtasks):
+    work, settings, needs = six_subtasks
     memory = needs[0] + needs[1]
-    jobs = jobs_of(work, settings, device="cuda", memory=memory, threads=1)
-    assert [subtask.index for job in jobs for subtask in job.subtasks] == [s.index for s in subtasks]
-    assert len(jobs) < len(subtasks)
+    jobs = make_jobs(work, settings, device="cuda", memory=memory, threads=1)
+    indices = [subtask.index for job in jobs for subtask in job.subtasks]
+    assert indices == [subtask.index for subtask in work.subtasks]
+    assert len(jobs) < len(work.subtasks)
     for job in jobs:
         if len(job.subtasks) > 1:
             assert sum(needs[subtask.index] for subtask in job.subtasks) <= memory
-    one_by_one = jobs_of(work, settings, device="cuda", memory=1, threads=1)
-    assert [len(job.subtasks) for job in one_by_one] == [1] * len(subtasks)
 
 
-def test_a_run_through_an_executor(task, folder):
-    """The loop with jobs as its solver."""
-    settings = Settings(subtasks=4, size=100, model_options=SMALL)
+@pytest.mark.parametrize("limit", [{"memory": 1}, {"memory": None, "subtasks_per_job": 1}])
+def test_jobs_of_a_gpu_hold_one_subtask_if_nothing_else_fits_or_is_allowed(six_subtasks, limit):
+    work, settings, _ = six_subtasks
+    jobs = make_jobs(work, settings, device="cuda", threads=1, **limit)
+    assert [len(job.subtasks) for job in jobs] == [1] * len(work.subtasks)
 
+
+def test_the_loop_runs_with_jobs_as_its_solver(folder):
     def by_jobs(work):
-        jobs = jobs_of(work, settings, device="cpu", memory=None, threads=1)
+        jobs = make_jobs(work, SETTINGS, device="cpu", memory=None, threads=1)
         return [solved for done in Inline().run(folder, jobs) for solved in done.solved]
 
-    outcome = run_loop(task, settings, by_jobs)
-    assert len(outcome.matches) == len(task.unmatched_source)
+    outcome = run_loop(TASK, SETTINGS, by_jobs)
+    assert len(outcome.matches) == len(TASK.unmatched_source)
 
 
-def test_inline_keeps_the_contract():
-    check_executor(make_executor("inline"))
-
-
-def test_what_a_job_took_is_measured(folder, jobs):
+def test_a_result_says_what_the_job_took(folder, jobs):
     (done,) = Inline().run(folder, jobs[:1])
     assert isinstance(done, Done)
     assert done.seconds > 0
     assert done.peak_memory > 50 << 20
 
 
-def test_the_contract_notices_an_executor_that_loses_a_job():
+def test_inline_meets_the_contract():
+    check_executor(make_executor(ExecutorSettings(name="inline")))
+
+
+def test_the_contract_notices_a_lost_job():
     class Loses(Inline):
         def run(self, task_folder, jobs):
             yield from list(super().run(task_folder, jobs))[1:]
@@ -94,14 +106,9 @@ def test_the_contract_notices_an_executor_that_loses_a_job():
 
 
 def test_the_contract_notices_other_bytes():
-    class Other(Inline):
+    class Differs(Inline):
         def run(self, task_folder, jobs):
-            return super().run(task_folder, [replace(job, seed=job.seed + 1) for job in jobs])
+            return super().run(task_folder, [replace(job, random_seed=job.random_seed + 1) for job in jobs])
 
     with pytest.raises(AssertionError, match="differs"):
-        check_executor(Other())
-
-
-def test_an_unknown_executor_is_refused():
-    with pytest.raises(InputError, match="choose from inline, local, ray"):
-        make_executor("slurm")
+        check_executor(Differs())

@@ -1,150 +1,164 @@
-"""Worker processes: the same bytes whatever happens to them, and nothing is left of them."""
+"""Worker processes: they give the same bytes whatever happens to them, and none is left behind."""
 
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
-import time
 
 import pytest
 
 from divea.api import align
-from divea.run.executors import check_executor
-from divea.run.executors.local import Local
-from divea.run.jobs import Done, Failed
-from tests.run.conftest import ROOT, bytes_of, is_alive, solved, tries
-from tests.run.tiny import PAIR, SETTINGS, tables
+from divea.executors import Done, Failed, check_executor
+from divea.executors.local import Local
+from tests.executors.odd_models import tries
+from tests.executors.processes import is_alive, wait_until
+from tests.executors.small import result_bytes, run_jobs
+from tests.runs.tiny import PAIR, SETTINGS, tables
 
 
 @pytest.fixture(scope="module")
-def local(offered):
-    """Two workers for all tests: what is left of those that went wrong must not matter."""
-    executor = Local(2, timeout=6)
+def local(odd_models):
+    """Two workers for all tests, because starting a worker takes longer than any of them.
+
+    The state that an earlier test leaves the workers in, some dead and some idle, must not matter.
+    """
+    executor = Local(2)
     yield executor
     executor.close()
 
 
-def test_contract(local):
+def test_it_meets_the_contract(local):
     check_executor(local)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_any_number_of_workers(folder, jobs, expected, workers):
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3, 4, 8])
+def test_any_number_of_workers_gives_the_same_bytes(folder, jobs, expected, workers):
     executor = Local(workers)
     try:
-        assert solved(executor, folder, jobs) == expected
+        assert run_jobs(executor, folder, jobs) == expected
     finally:
         executor.close()
 
 
-def test_whole_runs_are_the_same(tmp_path):
-    """Through the loop and the run directory to the tables."""
-    found = []
-    for name, workers in (("inline", None), ("local", 2), ("local", 4)):
-        run = tmp_path / f"{name}-{workers}"
-        align(PAIR.task, out=run, executor=name, workers=workers, device="cpu", **{**SETTINGS, "subtasks": 5})
-        found.append(tables(run))
-    assert found[0] == found[1] == found[2]
+@pytest.mark.parametrize("workers", [[1], pytest.param([2, 4], marks=pytest.mark.slow)])
+def test_whole_runs_are_the_same_with_any_number_of_workers(tmp_path, workers):
+    changes = {**SETTINGS, "subtasks": 5}
+    align(PAIR.task, out=tmp_path / "inline", executor="inline", device="cpu", **changes)
+    for count in workers:
+        run = tmp_path / f"local-{count}"
+        align(PAIR.task, out=run, executor="local", workers=count, device="cpu", **changes)
+        assert tables(run) == tables(tmp_path / "inline")
 
 
-def by_position(results):
-    return {result.position: result for result in results}
+def results_by_position(executor, folder, jobs):
+    return {result.position: result for result in executor.run(folder, jobs)}
 
 
 def test_a_worker_that_is_killed_is_replaced(local, folder, jobs, expected, odd, tmp_path):
-    assert solved(local, folder, [odd(jobs[0], "dies"), *jobs[1:]]) == expected
-    assert len(tries(tmp_path)) == 2, "the job was tried once more"
+    assert run_jobs(local, folder, [odd(jobs[0], "dies"), *jobs[1:]]) == expected
+    assert len(tries(tmp_path)) == 2
 
 
-def test_a_worker_killed_from_outside(local, folder, jobs, expected, odd, tmp_path):
+@pytest.mark.slow
+def test_a_worker_that_is_killed_from_outside_is_replaced(local, folder, jobs, expected, odd, tmp_path):
     def kill():
-        wait_until(lambda: tries(tmp_path))  # the hanging job is at it
-        os.kill(int(tries(tmp_path)[0].split("-")[2]), signal.SIGKILL)
+        wait_until(lambda: tries(tmp_path))
+        os.kill(tries(tmp_path)[0].process, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    assert solved(local, folder, [odd(jobs[0], "hangs"), *jobs[1:]]) == expected
+    assert run_jobs(local, folder, [odd(jobs[0], "hangs"), *jobs[1:]]) == expected
     killer.join()
     assert len(tries(tmp_path)) == 2
 
 
-def test_a_job_that_kills_its_workers_is_divided_before_it_is_given_up(local, folder, jobs, odd):
-    result = by_position(local.run(folder, [odd(jobs[0], "dies", 2)]))[0]
+@pytest.mark.slow
+def test_a_job_that_always_dies_fails_alone(local, folder, jobs, expected, odd):
+    results = results_by_position(local, folder, [odd(jobs[0], "dies", times=100), *jobs[1:]])
+    assert isinstance(results[0], Failed)
+    assert results[0].log.count("was ended by SIGKILL") == 3
+    assert [result_bytes(results[position].solved) for position in (1, 2, 3)] == expected[1:]
+
+
+def test_a_job_that_always_raises_fails_alone(local, folder, jobs, expected, odd, tmp_path):
+    results = results_by_position(local, folder, [odd(jobs[0], "raises", times=100), *jobs[1:]])
+    assert isinstance(results[0], Failed)
+    assert results[0].log.count("RuntimeError: as odd as promised") == 3
+    assert [found.number for found in tries(tmp_path)] == [0, 1, 2]
+    assert [result_bytes(results[position].solved) for position in (1, 2, 3)] == expected[1:]
+
+
+@pytest.fixture
+def impatient(local, folder, jobs, monkeypatch):
+    """The two workers, warmed up so that they solve a job in far less than the timeout."""
+    run_jobs(local, folder, jobs[:2])
+    monkeypatch.setattr(local, "timeout", 1.0)
+    return local
+
+
+def test_a_job_that_hangs_is_stopped_and_tried_again(impatient, folder, jobs, expected, odd, tmp_path):
+    assert run_jobs(impatient, folder, [odd(jobs[0], "hangs"), *jobs[1:]]) == expected
+    assert len(tries(tmp_path)) == 2
+
+
+def test_a_job_that_kills_two_workers_is_divided_for_the_last_try(local, folder, jobs, odd):
+    (result,) = local.run(folder, [odd(jobs[0], "dies", times=2)])
     assert isinstance(result, Done)
     assert "divided further" in result.notes[0]
     assert result.solved[0].matches.source.tolist() == jobs[0].subtasks[0].unmatched.tolist()
 
 
-def test_a_job_that_always_dies_is_set_aside(local, folder, jobs, expected, odd):
-    results = by_position(local.run(folder, [odd(jobs[0], "dies", 100), *jobs[1:]]))
-    assert isinstance(results[0], Failed)
-    assert results[0].log.count("was ended by SIGKILL") == 3
-    assert bytes_of([results[place].solved for place in (1, 2, 3)]) == expected[1:]
-
-
-def test_a_job_that_always_raises_is_set_aside(local, folder, jobs, expected, odd, tmp_path):
-    results = by_position(local.run(folder, [odd(jobs[0], "raises", 100), *jobs[1:]]))
-    assert results[0].log.count("RuntimeError: as odd as promised") == 3
-    assert len({name.split("-")[1] for name in tries(tmp_path)}) == 3
-    assert bytes_of([results[place].solved for place in (1, 2, 3)]) == expected[1:]
-
-
-def test_a_hung_job_is_timed_out_and_tried_again(local, folder, jobs, expected, odd):
-    assert solved(local, folder, [odd(jobs[0], "hangs"), *jobs[1:]]) == expected
-
-
-def test_a_job_that_always_hangs_is_set_aside_with_the_place(local, folder, jobs, odd):
-    (result,) = local.run(folder, [odd(jobs[0], "hangs", 100)])
+def test_a_job_that_always_hangs_fails_and_its_log_says_where(impatient, folder, jobs, odd):
+    (result,) = impatient.run(folder, [odd(jobs[0], "hangs", times=100)])
     assert isinstance(result, Failed)
+    assert result.log.count("worker ended with code 1") == 3
     assert "Timeout" in result.log
-    assert "go_wrong" in result.log, "the log says where it hung"
+    assert "in fail" in result.log
 
 
-@pytest.mark.parametrize(("end", "whole_group"), [(signal.SIGKILL, False), (signal.SIGINT, True)])
-def test_no_orphans(folder, jobs, offered, tmp_path, end, whole_group):
-    """The parent is killed, or Ctrl-C is pressed, while its workers are at it."""
-    script = tmp_path / "parent.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import sys
-            from dataclasses import replace
-            from pathlib import Path
-            from divea.run.executors.local import Local
-            from tests.run.parent import jobs_in
+# Without a guard against being imported, as many users write their scripts.
+SCRIPT = """
+import sys
+from pathlib import Path
+from divea.executors.local import Local
+from tests.executors.odd_models import odd_job
+from tests.executors.small import small_jobs
 
-            # Without a guard against being run twice, as users write it.
-            folder, place = map(Path, sys.argv[1:])
-            options = {"place": str(place), "times": 100}
-            jobs = [replace(job, model="hangs", options=options) for job in jobs_in(folder)]
-            list(Local(2).run(folder, jobs))
-            """
-        )
-    )
-    place = tmp_path / "traces"
-    place.mkdir()
-    path = os.pathsep.join([str(offered), str(ROOT), str(ROOT / "src")])
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(folder), str(place)],
-        env={**os.environ, "PYTHONPATH": path},
+folder, traces = map(Path, sys.argv[1:])
+jobs = [odd_job(job, "hangs", traces, times=100) for job in small_jobs()]
+executor = Local(2)
+try:
+    list(executor.run(folder, jobs))
+except KeyboardInterrupt:
+    list(executor.run(folder, jobs))
+"""
+
+
+def test_no_worker_is_left_after_ctrl_c_or_if_the_parent_is_killed(folder, odd_models, tmp_path):
+    script, traces = tmp_path / "script.py", tmp_path / "traces"
+    script.write_text(SCRIPT)
+    traces.mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(folder), str(traces)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
         start_new_session=True,
-        stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: len(tries(place)) >= 2)
-    workers = [int(name.split("-")[2]) for name in tries(place)]
-    assert all(map(is_alive, workers))
-    if whole_group:
-        os.killpg(process.pid, end)
-    else:
-        process.send_signal(end)
-    process.wait(timeout=30)
-    wait_until(lambda: not any(map(is_alive, workers)))
 
+    def working():
+        """The workers that have reached the hanging model and are alive."""
+        return [found.process for found in tries(traces) if is_alive(found.process)]
 
-def wait_until(happened, seconds=90):
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.05)
+    try:
+        wait_until(lambda: len(working()) == 2)
+        interrupted = working()
+        os.killpg(parent.pid, signal.SIGINT)  # Ctrl-C reaches the whole process group
+        wait_until(lambda: not any(map(is_alive, interrupted)))
+        wait_until(lambda: len(working()) == 2)  # the executor can be used again
+        assert is_alive(parent.pid)
+    finally:
+        orphans = working()
+        parent.kill()
+        parent.wait(timeout=30)
+    wait_until(lambda: not any(map(is_alive, orphans)))

@@ -1,4 +1,4 @@
-"""Good files of every format, and ways to spoil them: the material of the fuzz tests."""
+"""Good files of every format, and random ways to spoil them, for the fuzz tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ _TOKENS = [
 
 
 def good_files(folder: Path) -> list[tuple[str, Path, Path, Reader]]:
-    """Name, what a reader is given, the file in it to spoil, and the reader."""
+    """Write good files; returns for each its name, the argument of its reader, its path, and the reader.
+
+    The argument of a reader is the file itself, or the task folder that contains it.
+    """
     found: list[tuple[str, Path, Path, Reader]] = []
     for suffix in (".nt", ".ttl", ".tsv", ".csv", ".parquet"):
         path = folder / f"graph{suffix}"
@@ -73,7 +76,7 @@ def good_files(folder: Path) -> list[tuple[str, Path, Path, Reader]]:
 
 
 def spoil(data: bytes, chance: random.Random) -> bytes:
-    """A few random edits: cut, repeat, flip, insert, swap."""
+    """The data with one to four random edits: delete, repeat, flip a bit, insert, cut off or overwrite."""
     edited = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(edited) + 1)

@@ -1,17 +1,20 @@
-"""Every kind of bad input gets one clear line, exit code 2 and no half-written output.
+"""Every kind of bad input gives one line on stderr, exit code 2 and no half-written output.
 
-A row of the table: a name, the files to make (later ones replace the good ones of the same
-name), the arguments, and what the line must say.
+A row of the table `BAD` is a name, files to write (they replace those of `GOOD` with the same name), the
+arguments of the command, and a text that the line must contain.
 """
 
 import bz2
 import gzip
 import lzma
+import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from divea import io
 from tests.command_line import divea
 
 GOOD = {
@@ -28,7 +31,7 @@ GOOD = {
     "openea/rel_triples_1": "e1\tr\te2\n",
     "openea/rel_triples_2": "E1\tr\tE2\n",
     "other/readme.txt": "nothing here\n",
-    "full/file.txt": "somebody's work\n",
+    "full/file.txt": "another file\n",
 }
 FILES = ["--source", "a.tsv", "--target", "b.tsv", "--seeds", "seeds.tsv"]
 LONG = "x" * 50_000_000
@@ -47,9 +50,9 @@ BAD = [
     ("empty graph", {"a.tsv": ""}, ["info", *FILES], "a.tsv: is empty"),
     ("empty N-Triples", {"a.nt": ""}, ["convert", "a.nt", "out.tsv"], "a.nt: is empty"),
     ("empty seeds", {"seeds.tsv": ""}, ["info", *FILES], "seeds.tsv: is empty"),
-    ("seeds of blank lines", {"seeds.tsv": "\n\n"}, ["info", *FILES], "seeds.tsv: holds no links"),
-    ("graph of blank lines", {"a.tsv": "\n\n"}, ["info", *FILES], "a.tsv: holds no triples"),
-    ("folder of another kind", {}, ["info", "other"], "other: no task folder: expected task.json (divea)"),
+    ("seeds of blank lines", {"seeds.tsv": "\n\n"}, ["info", *FILES], "seeds.tsv: contains no links"),
+    ("graph of blank lines", {"a.tsv": "\n\n"}, ["info", *FILES], "a.tsv: contains no triples"),
+    ("folder of another kind", {}, ["info", "other"], "other: not a task folder: expected task.json (divea)"),
     ("file where a folder belongs", {}, ["info", "a.tsv"], "a.tsv: is a file; a task is a folder"),
     ("folder where a file belongs", {}, ["info", "--source", "jape", "--target", "b.tsv"], "jape: is a folder"),
     ("cut .gz", {"a.tsv": gzip.compress(TABLE_TEXT)[:-20]}, ["info", *FILES], "a.tsv: the compressed file is"),
@@ -63,9 +66,9 @@ BAD = [
         "a.nt.gz: the compressed file is damaged or cut off",
     ),
     ("Latin-1", {"a.tsv": "e1\tr\te2\ncaf\xe9\tr\te2\n".encode("latin-1")}, ["info", *FILES], "a.tsv:2: is not UTF-8"),
-    ("UTF-16", {"a.tsv": "e1\tr\te2\n".encode("utf-16")}, ["info", *FILES], "a.tsv:1: holds a NUL byte"),
+    ("UTF-16", {"a.tsv": "e1\tr\te2\n".encode("utf-16")}, ["info", *FILES], "a.tsv:1: contains a NUL byte"),
     ("Latin-1 N-Triples", {"a.nt": b"<x:a> <x:r> <x:b> .\n<x:a> <x:n> \"caf\xe9\" .\n"}, ["convert", "a.nt", "out.tsv"], "a.nt:2: "),
-    ("NUL byte", {"a.tsv": "e1\tr\te2\ne2\tr\0\te3\n"}, ["info", *FILES], "a.tsv:2: holds a NUL byte"),
+    ("NUL byte", {"a.tsv": "e1\tr\te2\ne2\tr\0\te3\n"}, ["info", *FILES], "a.tsv:2: contains a NUL byte"),
     ("two columns", {"a.tsv": "e1\tr\te2\ne1\te2\n"}, ["info", *FILES], "a.tsv:2: expected 3 columns (head, relation, tail), found 2"),
     ("four columns", {"a.tsv": "e1\tr\te2\ne1\tr\te2\t.\n"}, ["info", *FILES], "a.tsv:2: expected 3 columns (head, relation, tail), found 4"),
     ("two columns, CSV", {"a.csv": "head,relation,tail\ne1,r,e2\ne1,e2\n"}, ["convert", "a.csv", "out.tsv"], "a.csv:3: expected 3 columns"),
@@ -75,17 +78,17 @@ BAD = [
     ("relation without label", {"jape/triples_1": "0\t5\t1\n"}, ["info", "jape"], "triples_1:1: the id 5 has no label in rel_ids_1"),
     ("relation used as entity", {"jape/triples_1": "0\t7\t1\n0\t7\t7\n"}, ["info", "jape"], "triples_1:2: the id 7 is a relation's (rel_ids_1), used as an entity"),
     ("relation used as a seed", {"seeds.tsv": "r\tE1\n"}, ["info", *FILES], "seeds.tsv: 1 of 1 links name an unknown entity (1 labels: 'r'); 'r' is a relation, not an entity"),
-    ("blank id file", {"jape/ent_ids_1": "\r"}, ["info", "jape"], "ent_ids_1: holds no ids"),
-    ("id twice", {"jape/ent_ids_1": "0\te1\n0\te2\n"}, ["info", "jape"], "ent_ids_1:2: the id '0' stands here twice"),
-    ("label twice", {"jape/ent_ids_1": "0\te1\n1\te1\n"}, ["info", "jape"], "ent_ids_1:2: the label 'e1' stands here twice"),
+    ("blank id file", {"jape/ent_ids_1": "\r"}, ["info", "jape"], "ent_ids_1: contains no ids"),
+    ("id twice", {"jape/ent_ids_1": "0\te1\n0\te2\n"}, ["info", "jape"], "ent_ids_1:2: the id '0' appears twice"),
+    ("label twice", {"jape/ent_ids_1": "0\te1\n1\te1\n"}, ["info", "jape"], "ent_ids_1:2: the label 'e1' appears twice"),
     ("N-Triples syntax", {"a.nt": GOOD["a.nt"] + "<x:e1> <x:r> oops .\n"}, ["convert", "a.nt", "out.tsv"], "a.nt:3: not valid RDF"),
     ("Turtle syntax", {"a.ttl": "@prefix x: <x:> .\nx:a x:r\n"}, ["convert", "a.ttl", "out.tsv"], "a.ttl:"),
     ("RDF/XML syntax", {"a.rdf": "<?xml version='1.0'?>\n<rdf:RDF>\n"}, ["convert", "a.rdf", "out.tsv"], "a.rdf:"),
-    ("statement about a statement", {"a.ttl": "<x:a> <x:r> <<( <x:a> <x:r> <x:b> )>> .\n"}, ["convert", "a.ttl", "out.tsv"], "a.ttl: states something about a statement"),
-    ("unknown seed", {"seeds.tsv": "e1\tE1\nnobody\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 of 2 links name an unknown entity (1 labels: 'nobody'); --skip-unknown-seeds leaves them out"),
+    ("statement about a statement", {"a.ttl": "<x:a> <x:r> <<( <x:a> <x:r> <x:b> )>> .\n"}, ["convert", "a.ttl", "out.tsv"], "a.ttl: has a statement about a statement"),
+    ("unknown seed", {"seeds.tsv": "e1\tE1\nstranger\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 of 2 links name an unknown entity (1 labels: 'stranger'); --skip-unknown-seeds leaves them out"),
     ("only unknown seeds", {"seeds.tsv": "x\ty\n"}, ["info", *FILES, "--skip-unknown-seeds"], "seeds.tsv: no link names entities of both graphs"),
-    ("source in two seeds", {"seeds.tsv": "e1\tE1\ne1\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 source entities stand in more than one seed ('e1')"),
-    ("target in two seeds", {"seeds.tsv": "e1\tE1\ne2\tE1\n"}, ["info", *FILES], "seeds.tsv: 1 target entities stand in more than one seed ('E1')"),
+    ("source in two seeds", {"seeds.tsv": "e1\tE1\ne1\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 source entities are in more than one seed ('e1')"),
+    ("target in two seeds", {"seeds.tsv": "e1\tE1\ne2\tE1\n"}, ["info", *FILES], "seeds.tsv: 1 target entities are in more than one seed ('E1')"),
     ("swapped graphs", {}, ["info", "--source", "b.tsv", "--target", "a.tsv", "--seeds", "seeds.tsv"], "seeds.tsv: source and target look swapped: 2 of 2 links fit"),
     ("50 MB literal, N-Triples", {"a.nt": f'<x:a> <x:r> <x:b> .\n<x:a> <x:n> "{LONG}" .\n'}, ["convert", "a.nt", "out.tsv"], "a.nt:2: a line of more than 16 MiB"),
     ("50 MB literal, OpenEA", {"openea/attr_triples_1": f"e1\tn\t{LONG}\n"}, ["info", "openea"], "attr_triples_1:1: a line of more than 16 MiB"),
@@ -96,28 +99,28 @@ BAD = [
     ("Parquet with gaps", {"a.parquet": pa.table({"head": [1, None], "relation": [1, 1], "tail": [2, 3]})}, ["convert", "a.parquet", "out.tsv"], "a.parquet: the column 'head' has 1 missing values"),
     ("cut Parquet", {"a.parquet": b"PAR1\x15\x00\x15"}, ["convert", "a.parquet", "out.tsv"], "a.parquet: not a readable Parquet file"),
     ("graph as seeds", {"seeds.nt": "<x:e1> <x:r> <x:e2> .\n"}, ["info", "--source", "a.tsv", "--target", "b.tsv", "--seeds", "seeds.nt"], "seeds.nt: expected only owl:sameAs statements"),
-    ("mappings as a graph", {"m.sssom.tsv": "subject_id\tobject_id\nx:a\tx:b\n"}, ["info", "--source", "m.sssom.tsv", "--target", "b.tsv"], "m.sssom.tsv: holds mappings, not a graph"),
+    ("mappings as a graph", {"m.sssom.tsv": "subject_id\tobject_id\nx:a\tx:b\n"}, ["info", "--source", "m.sssom.tsv", "--target", "b.tsv"], "m.sssom.tsv: contains mappings, not a graph"),
     ("SSSOM without object", {"m.sssom.tsv": "subject_id\tpredicate_id\tobject_id\nx:a\tskos:exactMatch\t\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:2: a row without subject_id or object_id"),
     ("SSSOM with a bad number", {"m.sssom.tsv": "subject_id\tpredicate_id\tobject_id\tconfidence\nx:a\tskos:exactMatch\tx:b\thigh\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:2: 'high' is not a number"),
-    ("bad confidence", {"m.tsv": "source\ttarget\tconfidence\na\tb\tvery\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'confidence' holds something that is no number"),
+    ("bad confidence", {"m.tsv": "source\ttarget\tconfidence\na\tb\tvery\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'confidence' contains a value that is not a number"),
     ("output folder with other content", {}, ["convert", "jape", "full"], "full: exists already and is not empty"),
     ("synth into other content", {}, ["synth", "full", "--entities", "100"], "full: exists already and is not empty"),
-    ("output is a folder", {}, ["convert", "a.tsv", "full"], "full: cannot tell a graph format"),
-    ("unknown output format", {}, ["convert", "a.tsv", "out.docx"], "out.docx: cannot tell a graph format"),
-    ("unknown layout", {}, ["convert", "jape", "out", "--to", "xml"], "unknown layout 'xml'; there are divea, jape, openea, parquet"),
+    ("output is a folder", {}, ["convert", "a.tsv", "full"], "full: unknown graph format"),
+    ("unknown output format", {}, ["convert", "a.tsv", "out.docx"], "out.docx: unknown graph format"),
+    ("unknown layout", {}, ["convert", "jape", "out", "--to", "xml"], "unknown layout 'xml'; choose from divea, jape, openea, parquet"),
     ("output under a file", {}, ["convert", "a.tsv", "b.tsv/x.nt"], "cannot be written"),
     ("task and files at once", {}, ["info", "jape", "--source", "a.tsv"], "name a task folder, or two graphs"),
-    ("source without target", {}, ["info", "--source", "a.tsv"], "--source and --target go together"),
+    ("source without target", {}, ["info", "--source", "a.tsv"], "give both --source and --target"),
     ("nothing named", {}, ["info"], "name a task folder, or two graphs"),
     ("three paths", {}, ["convert", "a.tsv", "b.tsv", "c.tsv"], "expected one input and one output"),
     ("seeds for a single file", {}, ["convert", "a.tsv", "out.nt", "--seeds", "seeds.tsv"], "--source, --target and --seeds make a task"),
-    ("more subtasks than entities", {}, ["divide", "jape", "-n", "9", "-s", "4", "-o", "out"], "9 subtasks for 1 entities that are to be matched"),
-    ("too few entities", {}, ["synth", "out", "--entities", "3"], "--entities must be at least 10"),
-    ("a share of 2", {}, ["synth", "out", "--matched", "2"], "--matched must lie between 0 and 1"),
+    ("more subtasks than entities", {}, ["divide", "jape", "-n", "9", "-s", "4", "-o", "out"], "subtasks: 9 is more than the 1 unmatched source entities"),
+    ("too few entities", {}, ["synth", "out", "--entities", "3"], "entities must be at least 10"),
+    ("a share of 2", {}, ["synth", "out", "--matched", "2"], "matched must be between 0 and 1"),
 ]  # fmt: skip
 
 
-def make(folder, files):
+def write_files(folder, files):
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -128,9 +131,9 @@ def make(folder, files):
 
 
 @pytest.mark.parametrize("files, arguments, message", [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_bad_input(tmp_path, monkeypatch, files, arguments, message):
+def test_bad_input_is_refused_with_one_line(tmp_path, monkeypatch, files, arguments, message):
     monkeypatch.chdir(tmp_path)
-    make(tmp_path, GOOD | files)
+    write_files(tmp_path, GOOD | files)
     before = sorted(tmp_path.rglob("*"))
     ended = divea(*arguments)
     assert ended.code == 2
@@ -141,44 +144,38 @@ def test_bad_input(tmp_path, monkeypatch, files, arguments, message):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_skipping_unknown_seeds(tmp_path, monkeypatch):
+def test_unknown_seeds_can_be_skipped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    make(tmp_path, GOOD | {"seeds.tsv": "e1\tE1\nnobody\tE2\n"})
+    write_files(tmp_path, GOOD | {"seeds.tsv": "e1\tE1\nstranger\tE2\n"})
     ended = divea("info", *FILES, "--skip-unknown-seeds", "--json")
     assert ended.code == 0
     assert '"seeds": 1' in ended.out
 
 
-def test_unreadable_file(tmp_path, monkeypatch):
-    import os
-
-    make(tmp_path, GOOD)
+def test_an_unreadable_file_is_refused_with_one_line(tmp_path, monkeypatch):
+    """Root may read any file, so the refusal of the operating system is simulated."""
+    write_files(tmp_path, GOOD)
     monkeypatch.chdir(tmp_path)
-    # Root may read anything, so the refusal itself is played.
-    original = os.fspath(tmp_path / "a.tsv")
+    original = Path.open
 
     def refuse(self, *arguments, **options):
         if os.fspath(self).endswith("a.tsv"):
-            raise PermissionError(13, "Permission denied", original)
-        return opened(self, *arguments, **options)
+            raise PermissionError(13, "Permission denied", os.fspath(self))
+        return original(self, *arguments, **options)
 
-    from pathlib import Path
-
-    opened = Path.open
     monkeypatch.setattr(Path, "open", refuse)
     ended = divea("info", *FILES)
     assert (ended.code, ended.err) == (2, "divea: a.tsv: cannot be read: Permission denied\n")
 
 
-def test_disk_full(tmp_path, monkeypatch):
-    make(tmp_path, GOOD)
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    write_files(tmp_path, GOOD)
     monkeypatch.chdir(tmp_path)
-    from divea import atomic
 
-    def full(path):
+    def fail(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic, "_flush", full)
+    monkeypatch.setattr(io, "_sync", fail)
     ended = divea("convert", "jape", "out")
     assert (ended.code, ended.err) == (2, "divea: out: cannot be written: No space left on device\n")
     assert not list(tmp_path.glob(".*partial*"))

@@ -1,4 +1,7 @@
-"""Spoiled files are read or refused, never a traceback. `benchmarks/fuzz.py` runs this for long."""
+"""Every reader reads a spoiled file or refuses it with an `InputError`; it never fails in another way.
+
+`benchmarks/robustness/fuzz.py` does the same for a longer time.
+"""
 
 import random
 
@@ -15,7 +18,7 @@ def files(tmp_path_factory):
     return good_files(tmp_path_factory.mktemp("good"))
 
 
-def test_good_files_are_good(files):
+def test_good_files_are_read(files):
     for _, given, _, read in files:
         assert read(given) is not None
 
@@ -25,7 +28,7 @@ def test_spoiled_files_are_read_or_refused(files, part):
     refused = 0
     for name, given, path, read in files[part::4]:
         good = path.read_bytes()
-        # Seeded by name: a failure comes back, and a new file does not shift the others.
+        # The name is the random seed: a failure can be repeated, and a new file does not change the others.
         chance = random.Random(name)
         try:
             for _ in range(TRIES):

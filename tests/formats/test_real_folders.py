@@ -1,4 +1,6 @@
-"""The real data sets, read as their README says they are."""
+"""The real data sets have the sizes that their README states."""
+
+import shutil
 
 import pytest
 
@@ -14,13 +16,13 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_sizes(shared_data, name):
+def test_graphs_have_their_known_sizes(shared_data, name):
     task = read_task(shared_data / name)
     assert (task.source.num_entities, task.target.num_entities) == SIZES[name][0]
     assert (task.source.num_triples, task.target.num_triples) == SIZES[name][1]
 
 
-def test_seeds_in_the_folders_own_ids(shared_data):
+def test_seeds_and_links_may_use_the_ids_of_the_folder(shared_data):
     folder = shared_data / "dbp15k" / "zh_en"
     split = folder / "splits" / "20" / "0"
     task = read_task(folder, seeds=split / "sup_ent_ids")
@@ -29,16 +31,14 @@ def test_seeds_in_the_folders_own_ids(shared_data):
     assert len(test) == 12000
 
 
-def test_relation_labels_of_the_debian_packages(shared_data):
+def test_the_debian_packages_have_relation_labels(shared_data):
     task = read_task(shared_data / "debian" / "packages")
     assert "Build-Depends" in task.source.relations.to_pylist()
     assert len(task.seeds) == 25249
 
 
 def test_no_task_reader_opens_test_links(shared_data, tmp_path):
-    # A broken file of gold in the folder must not be noticed, because nobody opens it.
-    import shutil
-
+    """A broken file of test links in the folder has no effect."""
     folder = tmp_path / "zh"
     folder.mkdir()
     for name in ("triples_1", "triples_2", "ent_ids_1", "ent_ids_2"):

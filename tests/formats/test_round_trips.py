@@ -1,14 +1,14 @@
-"""What is written and read again is what was written."""
+"""A graph, a table of mappings or a task that is written and read again is the same as before."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divea import InputError, KnowledgeGraph, read_graph, read_task, write_graph, write_task
+from divea import AlignmentTask, InputError, KnowledgeGraph, read_graph, read_task, write_graph, write_task
 from divea.formats import mapping_table, read_mappings, write_mappings
 from divea.formats.delimited import write_numbers
-from tests.strategies import any_label, graphs, plain_label, tasks
+from tests.generators import any_label, graphs, plain_label, tasks
 
 COMPRESSIONS = ["", ".gz", ".bz2", ".xz", ".zst"]
 few = settings(max_examples=60)
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 @few
 @given(graph=graphs(any_label, attributes=True), suffix=st.sampled_from([".nt", ".ttl"]))
-def test_rdf_graphs(folder, graph, suffix):
+def test_graphs_survive_rdf(folder, graph, suffix):
     path = folder / f"g{suffix}"
     write_graph(graph, path)
     assert read_graph(path) == graph
@@ -29,7 +29,7 @@ def test_rdf_graphs(folder, graph, suffix):
 
 @few
 @given(graph=graphs(plain_label), suffix=st.sampled_from([".tsv", ".csv", ".parquet"]))
-def test_table_graphs(folder, graph, suffix):
+def test_graphs_survive_tables(folder, graph, suffix):
     path = folder / f"g{suffix}"
     write_graph(graph, path)
     assert read_graph(path) == graph
@@ -37,20 +37,20 @@ def test_table_graphs(folder, graph, suffix):
 
 @few
 @given(graph=graphs(any_label))
-def test_parquet_holds_any_label(folder, graph):
+def test_graphs_with_any_label_survive_parquet(folder, graph):
     write_graph(graph, folder / "any.parquet")
     assert read_graph(folder / "any.parquet") == graph
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("suffix", [".nt", ".ttl", ".tsv", ".csv"])
-def test_compressed_graphs(tmp_path, suffix, compression):
+def test_compressed_graphs_survive(tmp_path, suffix, compression):
     graph = KnowledgeGraph.from_triples([(f"http://e.example/{i}", "r", f"{i % 7}") for i in range(5000)])
     path = tmp_path / f"g{suffix}{compression}"
     write_graph(graph, path)
     assert read_graph(path) == graph
     if compression:
-        # The content tells, whatever the name.
+        # The compression is recognised by the content, so a file may have any name.
         renamed = tmp_path / f"renamed{suffix}"
         path.rename(renamed)
         assert read_graph(renamed) == graph
@@ -58,40 +58,37 @@ def test_compressed_graphs(tmp_path, suffix, compression):
 
 @few
 @given(task=tasks(label=plain_label, isolated=True))
-def test_jape_folders(tmp_path_factory, task):
-    again = _through_folder(tmp_path_factory, task, "jape")
+def test_tasks_survive_jape_folders(tmp_path_factory, task):
+    again = _written_and_read(tmp_path_factory, task, "jape")
     assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
 
 
 @few
 @given(task=tasks(label=plain_label, attributes=True))
-def test_openea_folders(tmp_path_factory, task):
-    again = _through_folder(tmp_path_factory, task, "openea")
+def test_tasks_survive_openea_folders(tmp_path_factory, task):
+    again = _written_and_read(tmp_path_factory, task, "openea")
     assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
 
 
 @few
 @given(task=tasks(label=any_label))
-def test_parquet_folders(tmp_path_factory, task):
-    again = _through_folder(tmp_path_factory, task, "parquet")
+def test_tasks_survive_parquet_folders(tmp_path_factory, task):
+    again = _written_and_read(tmp_path_factory, task, "parquet")
     assert (again.source, again.target, again.seeds) == (task.source, task.target, task.seeds)
 
 
-def _through_folder(tmp_path_factory, task, layout):
+def _written_and_read(tmp_path_factory, task, layout):
     folder = tmp_path_factory.mktemp(layout) / "t"
     assert write_task(task, folder, layout) == []
     return read_task(folder)
 
 
-def test_a_folder_says_what_it_cannot_hold(tmp_path):
-    from divea import AlignmentTask
-    from divea.formats.rdf import read_rdf
-
+def test_writing_a_task_reports_what_the_layout_cannot_hold(tmp_path):
     path = tmp_path / "g.nt"
     path.write_text('<a:x> <a:r> <a:y> .\n<a:z> <a:name> "Z" .\n')
-    graph = read_rdf(path, "ntriples")
-    said = write_task(AlignmentTask(graph, graph), tmp_path / "t", "parquet")
-    assert said == [
+    graph = read_graph(path)
+    left_out = write_task(AlignmentTask(graph, graph), tmp_path / "t", "parquet")
+    assert left_out == [
         "1 attribute values of the source are left out",
         "1 source entities without a triple are left out",
         "1 attribute values of the target are left out",
@@ -107,7 +104,7 @@ rows = st.lists(
 
 @few
 @given(rows=rows, suffix=st.sampled_from([".tsv", ".csv", ".parquet", ".tsv.gz"]))
-def test_mapping_tables(folder, rows, suffix):
+def test_mappings_survive_tables(folder, rows, suffix):
     table = mapping_table(*zip(*rows, strict=True))
     path = folder / f"m{suffix}"
     write_mappings(table, path)
@@ -116,7 +113,7 @@ def test_mapping_tables(folder, rows, suffix):
 
 @few
 @given(rows=rows)
-def test_sssom_mappings(folder, rows):
+def test_mappings_survive_sssom(folder, rows):
     table = mapping_table(*zip(*rows, strict=True))
     path = folder / "m.sssom.tsv"
     write_mappings(table, path)
@@ -125,7 +122,7 @@ def test_sssom_mappings(folder, rows):
 
 @few
 @given(rows=st.lists(st.tuples(any_label, any_label), min_size=1, max_size=8))
-def test_same_as_statements(folder, rows):
+def test_links_survive_same_as_statements(folder, rows):
     table = mapping_table(*zip(*rows, strict=True))
     write_mappings(table, folder / "m.nt")
     assert read_mappings(folder / "m.nt").equals(table)
@@ -133,14 +130,14 @@ def test_same_as_statements(folder, rows):
 
 @few
 @given(rows=st.lists(st.tuples(any_label, any_label, st.none(), st.floats(0, 1)), min_size=1, max_size=8))
-def test_oaei_alignments(folder, rows):
+def test_mappings_survive_oaei_alignments(folder, rows):
     table = mapping_table(*zip(*rows, strict=True))
     write_mappings(table, folder / "m.rdf")
     again = read_mappings(folder / "m.rdf")
     assert sorted(map(str, again.to_pylist())) == sorted(map(str, table.to_pylist()))
 
 
-def test_only_sameness_is_read_from_sssom(tmp_path):
+def test_only_mappings_of_the_same_thing_are_read_from_sssom(tmp_path):
     path = tmp_path / "m.sssom.tsv"
     path.write_text(
         "#curie_map:\n#  x: http://x.example/\n"
@@ -161,8 +158,8 @@ def test_only_sameness_is_read_from_sssom(tmp_path):
     ]
 
 
-def test_oaei_files_of_the_campaigns(tmp_path):
-    # Their namespace lacks the final '#', and relations other than '=' occur.
+def test_oaei_alignments_of_the_campaigns_are_read(tmp_path):
+    """Their namespace does not end in `#`, and they have relations other than `=`."""
     path = tmp_path / "reference.rdf"
     cell = (
         "<map><Cell><entity1 rdf:resource='http://a.example/{0}'/><entity2 rdf:resource='http://b.example/{0}'/>"
@@ -188,24 +185,24 @@ def test_oaei_files_of_the_campaigns(tmp_path):
 
 def test_a_label_that_a_table_cannot_hold_is_refused(tmp_path):
     graph = KnowledgeGraph.from_triples([("a\tb", "r", "c")])
-    with pytest.raises(InputError, match="holds a tab"):
+    with pytest.raises(InputError, match="contains a tab"):
         write_graph(graph, tmp_path / "g.tsv")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "write, thing",
+    "write, thing, message",
     [
-        (write_graph, KnowledgeGraph.from_triples([("a", "r", "b")])),
-        (write_mappings, mapping_table(["a"], ["b"])),
+        (write_graph, KnowledgeGraph.from_triples([("a", "r", "b")]), "unknown graph format: use .nt"),
+        (write_mappings, mapping_table(["a"], ["b"]), "unknown mapping format: use .sssom.tsv"),
     ],
 )
-def test_unknown_suffixes_are_refused(tmp_path, write, thing):
-    with pytest.raises(InputError, match="cannot tell"):
+def test_unknown_suffixes_are_refused(tmp_path, write, thing, message):
+    with pytest.raises(InputError, match=message):
         write(thing, tmp_path / "x.docx")
 
 
-def test_windows_line_ends_and_byte_order_mark(tmp_path):
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path):
     plain, windows = tmp_path / "a.tsv", tmp_path / "b.tsv"
     plain.write_text("a\tr\tb\nb\tr\tc\n")
     windows.write_bytes(b"\xef\xbb\xbfa\tr\tb\r\nb\tr\tc\r\n")
@@ -214,7 +211,7 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
     assert read_graph(tmp_path / "c.nt").num_triples == 1
 
 
-def test_ntriples_in_full(tmp_path):
+def test_the_full_grammar_of_ntriples_is_read(tmp_path):
     path = tmp_path / "g.nt"
     path.write_text(
         "# a comment\n\n"
@@ -244,6 +241,6 @@ def test_numbers_are_written_as_python_writes_them(folder, columns, numbers, at_
     rows = np.array(numbers[: len(numbers) // columns * columns], dtype=np.int32).reshape(-1, columns)
     path = folder / "rows"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("divea.formats.delimited._NUMBERS", at_a_time)
+        patch.setattr("divea.formats.delimited._NUMBER_ROWS", at_a_time)
         write_numbers(path, rows)
     assert path.read_text() == "".join("\t".join(map(str, row)) + "\n" for row in rows.tolist())

@@ -1,4 +1,4 @@
-"""Whatever we write as SSSOM passes the validator of the `sssom` package."""
+"""SSSOM files that divea writes pass the validator of the `sssom` package."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from sssom.parsers import parse_sssom_table
 from sssom.validators import DEFAULT_VALIDATION_TYPES, SchemaValidationType, validate
 
 from divea.formats import mapping_table, write_mappings
-from tests.strategies import any_label
+from tests.generators import any_label
 
 CHECKS = [*DEFAULT_VALIDATION_TYPES, SchemaValidationType.StrictCurieFormat]
 rows = st.lists(
@@ -36,7 +36,7 @@ def test_similarity_and_confidence_are_kept_apart(tmp_path):
     assert row["mapping_justification"].startswith("semapv:")
 
 
-def test_the_validator_would_notice(tmp_path):
+def test_the_validator_refuses_an_invalid_file(tmp_path):
     path = tmp_path / "m.sssom.tsv"
     write_mappings(mapping_table(["http://a.example/x"], ["http://b.example/y"], [0.25], [0.75]), path)
     path.write_text(path.read_text().replace("0.75", "7.5"))

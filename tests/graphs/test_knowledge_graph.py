@@ -3,30 +3,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divea import InputError, KnowledgeGraph
-from tests.strategies import graphs, small_label, small_relation
+from divea import InputError, KnowledgeGraph, read_graph
+from divea.graphs import builder
+from tests.generators import graphs, small_label, small_relation
 
 small_triples = st.lists(st.tuples(small_label, small_relation, small_label), max_size=40)
 
 
-def statements(graph):
+def labelled_triples(graph):
+    """The triples of a graph as labels, in the order of the graph."""
     entities, relations = graph.entities.to_pylist(), graph.relations.to_pylist()
     return [(entities[h], relations[r], entities[t]) for h, r, t in graph.triples.tolist()]
 
 
 @given(small_triples, st.lists(small_label, max_size=5), st.randoms())
-def test_a_graph_is_the_set_of_its_statements_in_any_order(triples, extra, random):
+def test_a_graph_is_the_set_of_its_triples_in_any_order(triples, extra, random):
     graph = KnowledgeGraph.from_triples(triples, extra)
     shuffled, twice = list(triples), [*triples, *triples]
     random.shuffle(shuffled)
     assert graph == KnowledgeGraph.from_triples(shuffled, extra) == KnowledgeGraph.from_triples(twice, extra)
-    assert sorted(statements(graph)) == sorted(set(triples))
+    assert sorted(labelled_triples(graph)) == sorted(set(triples))
     assert graph.repeated_triples == len(triples) - len(set(triples))
     assert set(graph.entities.to_pylist()) == {e for h, _, t in triples for e in (h, t)} | set(extra)
 
 
 @given(small_triples)
-def test_adjacency_counts_the_triples_between_two_entities(triples):
+def test_the_adjacency_counts_the_triples_between_two_entities(triples):
     graph = KnowledgeGraph.from_triples(triples)
     expected = np.zeros((graph.num_entities, graph.num_entities), dtype=int)
     for head, _, tail in graph.triples:
@@ -48,33 +50,44 @@ def test_more_triples_than_the_adjacency_can_count_are_refused(monkeypatch):
 
 
 @given(small_triples.filter(bool), st.data())
-def test_subgraph_keeps_what_lies_inside(triples, data):
+def test_a_subgraph_has_the_triples_between_its_entities(triples, data):
     graph = KnowledgeGraph.from_triples(triples)
     kept = data.draw(st.lists(st.integers(0, graph.num_entities - 1)))
     part = graph.subgraph(kept)
     labels = set(graph.label(kept))
     assert part.entities.to_pylist() == graph.label(sorted(set(kept)))
-    assert sorted(statements(part)) == sorted(s for s in statements(graph) if {s[0], s[2]} <= labels)
+    assert part.relations.equals(graph.relations)
+    assert part.triples.dtype == np.int32
+    # Triples that are in the order of the graph are sorted, as the class promises.
+    assert labelled_triples(part) == [t for t in labelled_triples(graph) if {t[0], t[2]} <= labels]
+    assert sorted(labelled_triples(part)) == sorted(t for t in set(triples) if {t[0], t[2]} <= labels)
+
+
+def test_a_subgraph_leaves_the_graph_as_it_was():
+    triples = [(f"e{i}", "r", f"e{i * 7 % 20}") for i in range(20)]
+    graph, untouched = KnowledgeGraph.from_triples(triples), KnowledgeGraph.from_triples(triples)
+    assert graph.subgraph(range(20)) == graph == untouched
+    assert graph.subgraph([3, 1]) == graph.subgraph([1, 3, 3])
+    assert graph == untouched
 
 
 def test_find_and_label_are_inverse():
     graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
-    assert graph.label(graph.find(["c", "nobody", "a"])) == ["c", None, "a"]
+    assert graph.label(graph.find(["c", "unknown", "a"])) == ["c", None, "a"]
 
 
-def test_empty_label_is_refused():
+@pytest.mark.parametrize("triple", [("", "r", "b"), ("a", "", "b"), ("a", "r", "")])
+def test_an_empty_label_is_refused(triple):
     with pytest.raises(InputError, match="empty"):
-        KnowledgeGraph.from_triples([("a", "r", "")])
+        KnowledgeGraph.from_triples([triple])
 
 
-def test_sorting_rows_of_huge_vocabularies(monkeypatch):
-    # Beyond 2^63 combinations the integer keys do not fit; the slow path must agree.
-    from divea.graphs import builder
-
+def test_triples_that_do_not_fit_integer_keys_are_sorted_the_same_way(monkeypatch):
+    """Keys do not fit if there are 2^63 or more combinations of head, relation and tail."""
     triples = [(f"e{i * 7 % 11}", f"r{i % 3}", f"e{i * 5 % 13}") for i in range(60)]
-    fast = KnowledgeGraph.from_triples(triples)
-    monkeypatch.setattr(builder, "_LARGEST_KEY", 0)
-    assert KnowledgeGraph.from_triples(triples) == fast
+    with_keys = KnowledgeGraph.from_triples(triples)
+    monkeypatch.setattr(builder, "_KEY_LIMIT", 0)
+    assert KnowledgeGraph.from_triples(triples) == with_keys
 
 
 @given(graphs(attributes=True))
@@ -84,9 +97,7 @@ def test_attributes_are_sorted_and_unique(graph):
         assert rows == sorted(set(rows), key=lambda r: (r[0], r[1], r[2].encode(), r[3].encode()))
 
 
-def test_names_prefer_a_label_over_the_iri(tmp_path):
-    from divea import read_graph
-
+def test_a_name_is_the_label_attribute_or_the_end_of_the_iri(tmp_path):
     path = tmp_path / "g.ttl"
     path.write_text(
         "@prefix e: <http://e.example/> .\n"

@@ -1,16 +1,16 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divea.graphs import labels as labels_module
 from divea.graphs.labels import LabelInterner, as_labels, find_labels, hash_labels, rank_of
 
 words = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=60)
 
 
 def test_hashes_never_change():
-    # Ids follow these hashes: another value here means that no stored task opens any more.
+    """Ids depend on these hashes: with other values, no stored task could be opened any more."""
     assert [hex(h) for h in hash_labels(as_labels(["", "a", "http://dbpedia.org/resource/Roma"]))] == [
         "0x0",
         "0xf3b0978bb3a0d2ed",
@@ -19,7 +19,7 @@ def test_hashes_never_change():
 
 
 @given(words)
-def test_hash_depends_on_the_label_alone(values):
+def test_a_hash_depends_on_the_label_alone(values):
     together = hash_labels(as_labels(values))
     alone = [int(hash_labels(as_labels([value]))[0]) for value in values]
     sliced = hash_labels(pa.array(["padding", *values], type=pa.large_string())[1:])
@@ -27,17 +27,7 @@ def test_hash_depends_on_the_label_alone(values):
     assert len(set(alone)) == len(set(values))
 
 
-def test_interning_a_dictionary_is_interning_its_values():
-    column = pa.array(["b", "a", "b", "c"]).dictionary_encode()[:3]
-    interner = LabelInterner()
-    codes = interner.add(column)
-    labels, id_of_code = interner.finish()
-    # "c" stands in the dictionary, but in no row.
-    assert sorted(labels.to_pylist()) == ["a", "b"]
-    assert labels.take(pa.array(id_of_code[codes])).to_pylist() == ["b", "a", "b"]
-
-
-def test_hash_spreads_similar_labels():
+def test_hashes_of_similar_labels_are_spread():
     hashes = hash_labels(as_labels([f"http://a.example/E{i}" for i in range(100_000)]))
     assert len(np.unique(hashes)) == 100_000
     # Each bit is set in about half of them: five sigma is 0.8 %.
@@ -46,24 +36,32 @@ def test_hash_spreads_similar_labels():
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=50), st.lists(st.integers(0, 2**64 - 1), max_size=50))
-def test_rank_is_what_a_binary_search_finds(known, others):
+def test_a_rank_is_the_position_that_a_binary_search_finds(known, others):
     known = np.unique(np.array(known, dtype=np.uint64))
     wanted = np.concatenate([known, np.array(others, dtype=np.uint64)])
     expected = [int(np.searchsorted(known, w)) if w in known else -1 for w in wanted]
     assert rank_of(wanted, known).tolist() == expected
 
 
+def test_interning_a_dictionary_is_interning_its_values():
+    column = pa.array(["b", "a", "b", "c"]).dictionary_encode()[:3]
+    interner = LabelInterner()
+    codes = interner.add(column)
+    labels, id_of_code = interner.finish()
+    # "c" is in the dictionary, but in no row.
+    assert sorted(labels.to_pylist()) == ["a", "b"]
+    assert labels.take(pa.array(id_of_code[codes])).to_pylist() == ["b", "a", "b"]
+
+
 @given(st.lists(words, max_size=6), st.integers(2, 16))
 def test_interning_gives_every_label_one_id(batches, first_size):
-    # A tiny table forces collisions, forgotten labels and growth.
-    original = labels_module._BLOCK
-    labels_module._BLOCK = 1 << (first_size % 4 + 1)
-    try:
+    """A tiny table forces collisions, replaced labels and growth."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_BLOCK", "_FIRST_SLOTS"):
+            patch.setattr(f"divea.graphs.labels.{name}", 1 << (first_size % 4 + 1))
         interner = LabelInterner()
         codes = [interner.add(as_labels(batch)) for batch in batches]
         labels, id_of_code = interner.finish()
-    finally:
-        labels_module._BLOCK = original
     flat = [value for batch in batches for value in batch]
     assert sorted(labels.to_pylist()) == sorted(set(flat))
     ids = id_of_code[np.concatenate([np.zeros(0, dtype=np.int32), *codes])]
@@ -81,7 +79,7 @@ def test_interning_a_hundred_thousand_labels_in_small_batches():
 
 
 @given(words, words)
-def test_finding_labels(known, wanted):
+def test_labels_are_found_at_their_position(known, wanted):
     known = as_labels(sorted(set(known)))
     hashes = hash_labels(known)
     order = np.argsort(hashes)
@@ -91,7 +89,7 @@ def test_finding_labels(known, wanted):
     assert found.tolist() == [position.get(label, -1) for label in wanted]
 
 
-def test_finding_is_exact_where_hashes_collide():
+def test_a_label_with_the_hash_of_another_is_not_found():
     known = as_labels(["a"])
-    pretended = hash_labels(as_labels(["b"]))
-    assert find_labels(as_labels(["b"]), known, pretended).tolist() == [-1]
+    hash_of_another = hash_labels(as_labels(["b"]))
+    assert find_labels(as_labels(["b"]), known, hash_of_another).tolist() == [-1]

@@ -1,15 +1,15 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
 from divea import InputError
 from divea.graphs import load_task, save_task
 from divea.graphs.synth import SynthConfig, synthesise
-from tests.strategies import tasks
+from tests.command_line import python
+from tests.generators import tasks
 
 
 @given(tasks(attributes=True, isolated=True))
@@ -30,33 +30,30 @@ def test_arrays_are_mapped_and_not_read(folder):
     task = load_task(folder)
     assert isinstance(task.source.triples, np.memmap)
     assert not task.source.triples.flags.writeable
-    import pyarrow as pa
-
     before = pa.total_allocated_bytes()
     again = load_task(folder)
     assert pa.total_allocated_bytes() - before < 1000
     assert again.source.num_entities == 300
 
 
-def test_another_process_sees_the_same(folder):
-    code = f"from divea.graphs import load_task; print(load_task({str(folder)!r}))"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert seen.strip() == str(load_task(folder))
+def test_another_process_opens_the_same_task(folder):
+    printed = python(f"from divea.graphs import load_task; print(load_task({str(folder)!r}))")
+    assert printed == str(load_task(folder))
 
 
-def test_same_task_same_bytes(tmp_path, folder):
+def test_the_same_task_gives_the_same_bytes(tmp_path, folder):
     save_task(load_task(folder), tmp_path / "copy")
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "copy" / path.relative_to(folder)).read_bytes()
 
 
-def test_existing_content_is_refused(folder):
+def test_a_folder_that_is_not_empty_is_refused(folder):
     with pytest.raises(InputError, match="not empty"):
         save_task(load_task(folder), folder)
 
 
-def test_a_failed_save_leaves_nothing(tmp_path, folder, monkeypatch):
+def test_a_failed_save_leaves_nothing_behind(tmp_path, folder, monkeypatch):
     task = load_task(folder)
     monkeypatch.setattr(json, "dumps", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -65,18 +62,18 @@ def test_a_failed_save_leaves_nothing(tmp_path, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["source/entities.arrow", "target/triples.npy", "seeds.npy", "task.json"])
-@pytest.mark.parametrize("damage", ["cut", "empty", "gone"])
-def test_damaged_files_are_told(folder, name, damage):
+@pytest.mark.parametrize("damage", ["cut", "empty", "missing"])
+def test_a_damaged_file_is_refused(folder, name, damage):
     path = folder / name
     data = path.read_bytes()
     path.unlink()
-    if damage != "gone":
+    if damage != "missing":
         path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"")
     with pytest.raises(InputError):
         load_task(folder)
 
 
-def test_another_version_is_told(folder):
+def test_another_version_is_refused(folder):
     (folder / "task.json").write_text('{"format": "divea task", "version": 99}')
     with pytest.raises(InputError, match="another format"):
         load_task(folder)

@@ -5,15 +5,16 @@ from divea import InputError, read_task
 from divea.graphs.synth import SynthConfig, synthesise
 
 
-def test_same_seed_same_arrays_other_seed_others():
-    first, again, other = (synthesise(SynthConfig(entities=500, seed=seed)) for seed in (3, 3, 4))
-    assert first.task.source == again.task.source and first.gold == again.gold
+def test_the_same_random_seed_gives_the_same_arrays_and_another_gives_others():
+    first, again, other = (synthesise(SynthConfig(entities=500, random_seed=seed)) for seed in (3, 3, 4))
+    assert first.task.source == again.task.source and first.task.target == again.task.target
+    assert first.task.seeds == again.task.seeds and first.gold == again.gold
     assert first.task.source != other.task.source
 
 
 @pytest.mark.parametrize("entities", [10, 50, 2000])
-def test_what_was_asked_for_is_there(entities):
-    pair = synthesise(SynthConfig(entities=entities, matched=0.6, seeds=0.3))
+def test_graphs_and_links_have_the_requested_sizes(entities):
+    pair = synthesise(SynthConfig(entities=entities, matched=0.6, seed_share=0.3))
     task = pair.task
     for graph in (task.source, task.target):
         assert graph.num_entities == entities
@@ -25,20 +26,20 @@ def test_what_was_asked_for_is_there(entities):
     assert not anchors & set(pair.gold.source.tolist())
 
 
-def test_graphs_overlap_in_part_and_speak_different_vocabularies():
+def test_graphs_share_some_triples_and_have_different_vocabularies():
     pair = synthesise(SynthConfig(entities=3000, common=0.5))
     task = pair.task
     match = np.full(task.source.num_entities, -1)
     for links in (task.seeds, pair.gold):
         match[links.source] = links.target
-    there = set(map(tuple, task.target.triples[:, [0, 2]].tolist()))
-    both = [(match[h], match[t]) in there for h, _, t in task.source.triples]
-    assert 0.4 < np.mean(both) < 0.65
+    in_target = set(map(tuple, task.target.triples[:, [0, 2]].tolist()))
+    is_common = [(match[h], match[t]) in in_target for h, _, t in task.source.triples]
+    assert 0.4 < np.mean(is_common) < 0.65
     assert task.source.num_relations != task.target.num_relations
     assert not set(task.source.entities.to_pylist()) & set(task.target.entities.to_pylist())
 
 
-def test_labels_do_not_give_the_match_away():
+def test_labels_and_ids_do_not_reveal_the_match():
     pair = synthesise(SynthConfig(entities=3000))
     left, right = pair.gold.labels(pair.task.source, pair.task.target)
     numbers = [[int(label.rpartition("E")[2]) for label in side.to_pylist()] for side in (left, right)]
@@ -46,11 +47,11 @@ def test_labels_do_not_give_the_match_away():
     assert abs(np.corrcoef(pair.gold.source, pair.gold.target)[0, 1]) < 0.1
 
 
-def test_shape_is_close_to_zh_en(shared_data):
+def test_the_shape_is_close_to_zh_en(shared_data):
     real = read_task(shared_data / "dbp15k" / "zh_en").source
     made = synthesise(SynthConfig(entities=real.num_entities, triples_per_entity=3.6)).task.source
-    at = [25, 50, 75, 90, 99]
-    degrees = [np.percentile(graph.degrees, at) for graph in (real, made)]
+    percents = [25, 50, 75, 90, 99]
+    degrees = [np.percentile(graph.degrees, percents) for graph in (real, made)]
     assert (np.abs(np.log(degrees[0] / degrees[1])) < np.log(1.6)).all()
     shares = [
         np.sort(np.bincount(graph.triples[:, 1]))[::-1].cumsum() / graph.num_triples for graph in (real, made)
@@ -59,7 +60,15 @@ def test_shape_is_close_to_zh_en(shared_data):
         assert shares[1][rank - 1] == pytest.approx(shares[0][rank - 1], abs=0.1)
 
 
-@pytest.mark.parametrize("bad", [{"entities": 2}, {"matched": 1.5}, {"seeds": 0}, {"triples_per_entity": 0}])
-def test_nonsense_is_refused(bad):
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        ({"entities": 2}, "entities must be at least 10"),
+        ({"matched": 1.5}, "matched must be between 0 and 1"),
+        ({"seed_share": 0}, "seed_share must be between 0 and 1"),
+        ({"triples_per_entity": 0}, "triples_per_entity must be between 0.5 and 100"),
+    ],
+)
+def test_impossible_parameters_are_refused(bad, message):
+    with pytest.raises(InputError, match=message):
         SynthConfig(**bad)

@@ -1,20 +1,20 @@
-"""Merging subtasks and iterations, against plain dictionaries."""
+"""Merging matches of subtasks and of iterations, compared with plain dictionaries."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divea.alignment.merge import assign, average, merge
-from divea.alignment.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.graphs import Links
-from divea.matching import Matches
+from divea.loop.merge import assign, average, merge
+from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
+from divea.types import Matches
 
 SOURCES, TARGETS = 6, 8
 
 
 @st.composite
 def matches_of(draw, sources=None):
-    """Ranked lists of some sources; scores are quarters, so that ties are common."""
+    """Ranked lists of some sources; scores are multiples of a quarter, so ties are common."""
     chosen = draw(st.lists(st.integers(0, SOURCES - 1), unique=True)) if sources is None else sources
     width = draw(st.integers(1, 4))
     target = np.full((len(chosen), width), -1, np.int32)
@@ -28,6 +28,7 @@ def matches_of(draw, sources=None):
 
 
 def lists_of(matches):
+    """For every source, the score of each listed target."""
     return {
         int(source): {int(t): float(s) for t, s in zip(targets, scores, strict=True) if t >= 0}
         for source, targets, scores in zip(matches.source, matches.target, matches.score, strict=True)
@@ -46,7 +47,7 @@ def test_merging_subtasks_keeps_every_list(data):
 
 
 @given(history=st.lists(matches_of(), min_size=1, max_size=3), taken=st.sets(st.integers(0, TARGETS - 1)))
-def test_the_average_is_that_of_a_dictionary(history, taken):
+def test_average_scores_equal_those_computed_with_dictionaries(history, taken):
     sources = np.arange(SOURCES, dtype=np.int32)
     found = average(history, sources, np.array(sorted(taken), dtype=np.int32), top=TARGETS)
     expected: dict[int, dict[int, float]] = {source: {} for source in range(SOURCES)}
@@ -61,44 +62,45 @@ def test_the_average_is_that_of_a_dictionary(history, taken):
     assert lists_of(found) == expected
     with np.errstate(invalid="ignore"):
         assert not (np.diff(found.score, axis=1) > 0).any()
-    best = {}
-    for source, target, score in zip(found.source, found.best, found.score[:, :1].ravel(), strict=False):
+    first_choices = {}
+    for source, target in zip(found.source.tolist(), found.best.tolist(), strict=True):
         if target >= 0:
-            best.setdefault(int(target), []).append((float(score), int(source)))
-    for target, claims in best.items():
-        claimed = [source for _, source in claims if found.mutual[source]]
-        assert len(claimed) <= 1, "a target has one best source"
-        rivals = max(scores.get(target, -1) for scores in expected.values())
-        if claimed:
-            assert expected[claimed[0]][target] == rivals
+            first_choices.setdefault(target, []).append(source)
+    for target, sources_of_target in first_choices.items():
+        mutual = [source for source in sources_of_target if found.mutual[source]]
+        assert len(mutual) <= 1, "a target has one best source"
+        best_score = max(scores.get(target, -1) for scores in expected.values())
+        if mutual:
+            assert expected[mutual[0]][target] == best_score
 
 
-@given(matches_of(), st.sampled_from([None, 0.3, 0.5]))
-def test_pseudo_seeds_are_one_to_one_mutual_and_sure(matches, threshold):
+@given(matches_of(), st.sampled_from([-10.0, 0.3, 0.5]))
+def test_pseudo_seeds_are_one_to_one_mutual_and_above_the_threshold(matches, threshold):
+    """A threshold of -10 is below all scores and leaves mutuality alone."""
     found = choose_pseudo_seeds(matches, threshold=threshold)
     assert len(set(found.source.tolist())) == len(set(found.target.tolist())) == len(found)
     row_of = {int(source): row for row, source in enumerate(matches.source)}
     for source, target in found.pairs.tolist():
         row = row_of[source]
         assert matches.mutual[row] and matches.best[row] == target
-        assert threshold is None or matches.score[row, 0] > threshold
-    # Nothing sure is left out but for a surer or equal rival.
-    taken = {target: source for source, target in found.pairs.tolist()}
+        assert matches.score[row, 0] > threshold
+    # A confident match is left out only if a pair with the same target scores as high or higher.
+    source_of = {target: source for source, target in found.pairs.tolist()}
     for source, row in row_of.items():
-        sure = matches.mutual[row] and matches.best[row] >= 0
-        if sure and (threshold is None or matches.score[row, 0] > threshold) and source not in found.source:
-            winner = taken[int(matches.best[row])]
+        is_confident = matches.mutual[row] and matches.best[row] >= 0 and matches.score[row, 0] > threshold
+        if is_confident and source not in found.source:
+            winner = source_of[int(matches.best[row])]
             assert matches.score[row_of[winner], 0] >= matches.score[row, 0]
 
 
-def test_pseudo_seeds_give_way_to_seeds():
-    pseudo, seeds = Links.from_pairs([(0, 1), (2, 3), (4, 5)]), Links.from_pairs([(0, 7), (6, 3)])
-    assert without_anchors(pseudo, seeds).pairs.tolist() == [[4, 5]]
+def test_pseudo_seeds_with_an_anchor_are_left_out():
+    pseudo_seeds, seeds = Links.from_pairs([(0, 1), (2, 3), (4, 5)]), Links.from_pairs([(0, 7), (6, 3)])
+    assert without_anchors(pseudo_seeds, seeds).pairs.tolist() == [[4, 5]]
 
 
 @given(matches_of())
-def test_a_global_assignment_gives_no_target_twice(matches):
-    assigned = assign(matches, globally=True)
-    given_out = assigned[assigned >= 0]
-    assert len(set(given_out.tolist())) == len(given_out)
-    assert np.array_equal(assign(matches, globally=False), matches.best)
+def test_a_one_to_one_assignment_has_no_target_twice(matches):
+    assigned = assign(matches, one_to_one=True)
+    targets = assigned[assigned >= 0]
+    assert len(set(targets.tolist())) == len(targets)
+    assert np.array_equal(assign(matches, one_to_one=False), matches.best)

@@ -1,4 +1,4 @@
-"""One-to-one matching against a sequential greedy loop and scipy's dense assignment."""
+"""One-to-one matching compared with a sequential greedy loop and scipy's dense assignment."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from divea.errors import InputError
-from divea.matching import Matches, one_to_one
+from divea.matching import one_to_one
+from divea.types import Matches
 
 
 @st.composite
 def tables(draw, distinct=True):
-    """Matches over up to 8 sources and 8 targets, sources under arbitrary ids."""
+    """Matches of up to 8 sources with arbitrary ids and up to 8 targets."""
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     sources, targets = draw(st.integers(1, 8)), draw(st.integers(1, 8))
     scores = rng.permutation(sources * targets).reshape(sources, targets).astype(np.float32)
@@ -27,8 +28,8 @@ def tables(draw, distinct=True):
 
 def sequential_greedy(matches):
     pairs = [
-        (-matches.score[row, place], row, matches.target[row, place])
-        for row, place in zip(*np.nonzero(matches.target >= 0), strict=True)
+        (-matches.score[row, rank], row, matches.target[row, rank])
+        for row, rank in zip(*np.nonzero(matches.target >= 0), strict=True)
     ]
     assigned, taken = np.full(len(matches), -1), set()
     for _, row, target in sorted(pairs):
@@ -39,25 +40,24 @@ def sequential_greedy(matches):
 
 
 @given(tables())
-def test_greedy_is_the_sequential_loop(matches):
+def test_greedy_assigns_the_same_as_a_sequential_loop(matches):
     assert np.array_equal(one_to_one(matches), sequential_greedy(matches))
 
 
 @given(tables(distinct=False), st.sampled_from(["greedy", "hungarian"]))
-def test_no_target_twice_and_only_listed_ones(matches, method):
+def test_targets_are_assigned_at_most_once_and_only_if_listed(matches, method):
     assigned = one_to_one(matches, method)
-    given_away = assigned[assigned >= 0]
-    assert len(set(given_away)) == len(given_away)
+    targets = assigned[assigned >= 0]
+    assert len(set(targets)) == len(targets)
     for row, target in enumerate(assigned):
         assert target < 0 or target in matches.target[row]
 
 
 @given(tables(distinct=False))
-def test_hungarian_has_the_largest_sum_of_the_largest_matching(matches):
-    listed = matches.target >= 0
+def test_hungarian_matches_as_many_as_possible_with_the_largest_sum(matches):
     dense = np.full((len(matches), 8), -1e6)
-    rows, places = np.nonzero(listed)
-    dense[rows, matches.target[rows, places]] = matches.score[rows, places]
+    rows, ranks = np.nonzero(matches.target >= 0)
+    dense[rows, matches.target[rows, ranks]] = matches.score[rows, ranks]
     best = dense[linear_sum_assignment(dense, maximize=True)]
     assigned = one_to_one(matches, "hungarian")
     found = dense[np.arange(len(matches)), assigned][assigned >= 0]
@@ -65,13 +65,13 @@ def test_hungarian_has_the_largest_sum_of_the_largest_matching(matches):
     assert found.sum() == pytest.approx(best[best > -1e6].sum())
 
 
-def test_ties_are_drawn():
+def test_ties_are_broken_by_a_seeded_draw():
     tied = Matches(np.array([0, 1]), np.array([[5], [5]]), np.ones((2, 1), np.float32), np.zeros(2, bool))
-    winners = {tuple(one_to_one(tied, seed=seed)) for seed in range(20)}
-    assert winners == {(5, -1), (-1, 5)}
+    assigned = {tuple(one_to_one(tied, random_seed=random_seed)) for random_seed in range(20)}
+    assert assigned == {(5, -1), (-1, 5)}
 
 
-def test_nothing_and_nonsense():
+def test_empty_lists_and_an_unknown_method():
     empty = Matches(np.arange(2), np.full((2, 1), -1), np.full((2, 1), -np.inf), np.zeros(2, bool))
     assert one_to_one(empty).tolist() == [-1, -1]
     with pytest.raises(InputError, match="choose from greedy, hungarian"):

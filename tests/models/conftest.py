@@ -1,4 +1,4 @@
-"""What tests of models share."""
+"""Fixtures that several tests of models use."""
 
 import pytest
 import torch
@@ -6,7 +6,10 @@ import torch
 
 @pytest.fixture
 def double_precision():
-    """Optimisers blow rounding up (a gradient of 1e-12 is a full step of RMSprop), so it must be tiny."""
+    """Tests that compare training results need tiny rounding errors.
+
+    Optimisers amplify them: a gradient of 1e-12 is a full step of RMSprop.
+    """
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -1,6 +1,6 @@
-"""The Triton kernels against their twins in plain torch.
+"""The Triton kernels compute the same as their counterparts in plain torch.
 
-They need a GPU, or Triton itself and its interpreter: TRITON_INTERPRET=1 pytest tests/models/test_kernels.py
+The tests need Triton, and a GPU or the interpreter: TRITON_INTERPRET=1 pytest tests/models/test_kernels.py
 """
 
 import os
@@ -23,30 +23,30 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(autouse=True, scope="module")
 def kernels_on_any_device():
-    """Rows cut as on a GPU, into pieces of three; kernels wherever vectors are of single precision."""
+    """Cuts rows as on a GPU, into pieces of three, and uses kernels for all single-precision vectors."""
     patch = pytest.MonkeyPatch()
-    plain_init = aggregation.Rows.__init__
+    init_of_device = aggregation.SparsePattern.__init__
 
     def init(self, starts, columns, size, order=None):
-        plain_init(self, starts, columns, size, order)
-        self._pieces = aggregation._cut(starts.long(), len(columns))
+        init_of_device(self, starts, columns, size, order)
+        self._pieces = aggregation._cut_rows(starts.long(), len(columns))
 
-    patch.setattr(aggregation, "LONGEST_ROW", 3)
-    patch.setattr(aggregation.Rows, "__init__", init)
+    patch.setattr(aggregation, "LONGEST_PIECE", 3)
+    patch.setattr(aggregation.SparsePattern, "__init__", init)
     if INTERPRETED:
-        patch.setattr(kernels, "serve", lambda vectors: vectors.dtype == torch.float32)
+        patch.setattr(kernels, "is_supported", lambda vectors: vectors.dtype == torch.float32)
     yield
     patch.undo()
 
 
 @st.composite
 def cases(draw):
-    """Pairs of rows (any order, repeated ones included), a weight each, and vectors of any width."""
+    """Pairs of rows in any order, with repetitions, a weight for each pair, and vectors of some width."""
     count, width = draw(st.integers(1, 7)), draw(st.sampled_from([1, 3, 100, 128, 300]))
     pairs = draw(st.lists(st.tuples(*2 * [st.integers(0, count - 1)]), max_size=20))
     left, right = torch.tensor(pairs, dtype=torch.long, device=DEVICE).reshape(-1, 2).T
     generator = torch.Generator().manual_seed(draw(st.integers(0, 999)))
-    # Small whole numbers: sums are exact, and some numbers are equal.
+    # Small whole numbers, so that sums are exact and some numbers are equal.
     vectors = torch.randint(-3, 4, (count, width), generator=generator).float().to(DEVICE)
     weights = torch.randint(-3, 4, (len(left),), generator=generator).float().to(DEVICE)
     return left, right, weights, vectors
@@ -54,13 +54,13 @@ def cases(draw):
 
 @settings(max_examples=30, deadline=None)
 @given(cases())
-def test_same_numbers_as_plain_torch(case):
+def test_kernels_give_the_same_bits_as_plain_torch(case):
     left, right, weights, vectors = case
-    assert kernels.serve(vectors)
+    assert kernels.is_supported(vectors)
     size = (len(vectors), len(vectors))
     edges = EdgeIndex.of(left, right, size, DEVICE)
-    summed = torch.zeros_like(vectors).index_add(0, left, weights[:, None] * vectors[right])
-    assert torch.equal(edges.by_left.product(weights, vectors), summed)
+    sums = torch.zeros_like(vectors).index_add(0, left, weights[:, None] * vectors[right])
+    assert torch.equal(edges.by_left.product(weights, vectors), sums)
     assert torch.equal(edges.dot(vectors, vectors), (vectors[left] * vectors[right]).sum(dim=1))
     rows = vectors.clone().requires_grad_()
     distances = (rows[left] - rows[right]).abs().sum(dim=1)
@@ -69,5 +69,5 @@ def test_same_numbers_as_plain_torch(case):
     assert torch.equal(l1_gradient(vectors, left, right, weights), gradient)
 
 
-def test_double_precision_is_left_to_torch():
-    assert not kernels.serve(torch.zeros(1, 1, dtype=torch.float64, device=DEVICE))
+def test_kernels_do_not_support_double_precision():
+    assert not kernels.is_supported(torch.zeros(1, 1, dtype=torch.float64, device=DEVICE))

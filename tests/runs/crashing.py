@@ -1,8 +1,9 @@
-"""A process that has everything loaded and runs `divea` in children that can be killed at will.
+"""A process with everything loaded that runs `divea` in children, which can be killed at any moment.
 
-A child starts in milliseconds, so hundreds of crashes fit into a test. Orders come as JSON lines on stdin:
-{"arguments": [...], "at": n, "how": "before" | "torn" | "after"} kills the child's whole process group at its
-n-th journal line; {"arguments": [...], "after": seconds} at a moment; {"arguments": [...]} lets it end.
+A child starts in milliseconds, so hundreds of crashes fit into a test. Orders arrive as JSON lines on stdin:
+{"arguments": [...], "at": n, "how": "before" | "torn" | "after"} kills the child's process group at its n-th
+journal line: before it is written, in the middle of it, or after it. {"arguments": [...], "after": seconds}
+kills it after a time, and {"arguments": [...]} lets it end.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import Any
 
 
 class Crasher:
-    """The process, from the side of a test."""
+    """The process, as a test uses it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.run.crashing"],
+            [sys.executable, "-m", "tests.runs.crashing"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -32,7 +33,7 @@ class Crasher:
         )
 
     def __call__(self, arguments: list[object], **when: object) -> int:
-        """Exit code of the command, or minus the signal that ended it."""
+        """Run a command, and return its exit code or minus the signal that ended it."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"arguments": [str(a) for a in arguments], **when}) + "\n")
         self._process.stdin.flush()
@@ -43,39 +44,39 @@ class Crasher:
         self._process.wait()
 
 
-def _kill_group() -> None:
+def _kill_own_group() -> None:
     os.killpg(0, signal.SIGKILL)
     time.sleep(60)
 
 
 def _die_at_line(number: int, how: str) -> None:
-    from divea.run import journal
+    from divea.runs.journal import Entry, Journal
 
-    append = journal.Journal.append
+    append = Journal.append
     lines = 0
 
-    def dying(self: journal.Journal, entry: journal.Entry) -> None:
+    def append_and_die(self: Journal, entry: Entry) -> None:
         nonlocal lines
         lines += 1
         if lines == number and how == "torn":
             with self.path.open("ab") as file:
                 file.write(json.dumps({"file": entry.file}).encode()[:-5])
         if lines == number and how != "after":
-            _kill_group()
+            _kill_own_group()
         append(self, entry)
         if lines == number:
-            _kill_group()
+            _kill_own_group()
 
-    journal.Journal.append = dying  # type: ignore[method-assign]
+    Journal.append = append_and_die  # type: ignore[method-assign]
 
 
-def _child(order: dict[str, Any]) -> None:
+def _run_child(order: dict[str, Any]) -> None:
     from divea.cli.app import main
 
     os.setsid()
-    quiet = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(quiet, stream)
+        os.dup2(null, stream)
     if "at" in order:
         _die_at_line(order["at"], order["how"])
     sys.argv = ["divea", *order["arguments"]]
@@ -89,31 +90,35 @@ def _child(order: dict[str, Any]) -> None:
 
 
 def _serve() -> None:
-    # Loaded, not used: what has run threads does not bear being forked.
+    # Only loaded and not used: a process that has run threads cannot be forked safely.
     for module in (
         "divea.cli.app",
         "divea.cli.progress",
+        "divea.division.divea",
+        "divea.executors.inline",
         "divea.formats",
         "divea.models.label_propagation",
-        "divea.run.align",
-        "divea.run.executors.inline",
+        "divea.runs.align",
+        "pandas",  # pyarrow imports it where it is installed
         "pymetis",
         "scipy.optimize",
     ):
-        import_module(module)
+        with suppress(ImportError):
+            import_module(module)
+    os.fsync = lambda handle: None  # as in conftest.py
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
         if not child:
-            _child(order)
+            _run_child(order)
         if "after" in order:
-            threading.Timer(order["after"], _kill, [child]).start()
+            threading.Timer(order["after"], _kill_group, [child]).start()
         _, status = os.waitpid(child, 0)
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         print(code, flush=True)
 
 
-def _kill(group: int) -> None:
+def _kill_group(group: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 

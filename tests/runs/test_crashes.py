@@ -1,16 +1,19 @@
-"""A run is killed with SIGKILL, group and all, at every journal point and at random; its bytes stay."""
+"""A run that is killed with its whole process group, again and again, ends with the same bytes."""
 
 import random
 import signal
 
 import pytest
 
-from tests.run.crashing import Crasher
-from tests.run.tiny import solved_now, tables, write_inputs
+from divea.runs.layout import JOURNAL
+from tests.runs.crashing import Crasher
+from tests.runs.tiny import solved_now, tables, write_inputs
 
 KILLED = -signal.SIGKILL
-POINTS = 8
-"""Journal lines of the tiny run: two subtasks in two iterations, the division, three tables."""
+RESULTS = 4
+"""Two subtasks in each of two iterations."""
+POINTS = RESULTS + 4
+"""Journal lines of the tiny run: the results, the division and three tables."""
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +30,33 @@ def command(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(crash, command, tmp_path_factory):
+    """The tables of a run that was not killed."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
     assert crash([*command, "--out", run]) == 0
-    assert len((run / "journal.jsonl").read_text().splitlines()) == POINTS
-    assert solved_now(run) == 4
+    assert len((run / JOURNAL).read_text().splitlines()) == POINTS
+    assert solved_now(run) == RESULTS
     return tables(run)
 
 
-def test_killed_at_every_journal_point(crash, command, undisturbed, tmp_path):
+every_point = pytest.param(range(1, POINTS + 1), marks=pytest.mark.slow, id="every point")
+some_points = pytest.param(sorted(random.Random(3).sample(range(1, POINTS + 1), 3)), id="some points")
+
+
+@pytest.mark.parametrize("points", [some_points, every_point])
+def test_killed_at_journal_lines(crash, command, undisturbed, tmp_path, points):
     run = tmp_path / "run"
-    # Before and within a line, nothing is recorded: the next start comes to the same point again.
-    for point in range(POINTS):
+    kept = 0
+    for point in points:
         for how in ("before", "torn", "after"):
-            assert crash([*command, "--out", run], at=1, how=how) == KILLED, (point, how)
+            # Every start finds the results that were committed, and writes the division and tables again.
+            assert crash([*command, "--out", run], at=point - kept, how=how) == KILLED, (point, how)
+            kept = min(point if how == "after" else point - 1, RESULTS)
     assert crash([*command, "--out", run]) == 0
     assert tables(run) == undisturbed
     assert not list(run.rglob(".*partial*"))
 
 
-def test_killed_at_a_late_point_nothing_is_solved_twice(crash, command, undisturbed, tmp_path):
+def test_killed_late_nothing_is_solved_twice(crash, command, undisturbed, tmp_path):
     run = tmp_path / "run"
     assert crash([*command, "--out", run], at=3, how="after") == KILLED
     assert crash([*command, "--out", run]) == 0
@@ -53,10 +64,11 @@ def test_killed_at_a_late_point_nothing_is_solved_twice(crash, command, undistur
     assert tables(run) == undisturbed
 
 
-def test_killed_at_random_moments(crash, command, undisturbed, tmp_path):
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(crash, command, undisturbed, tmp_path, kills):
     draw = random.Random(5)
     run = tmp_path / "run"
-    for _ in range(10):
+    for _ in range(kills):
         crash([*command, "--out", run], after=draw.uniform(0, 0.5))
     assert crash([*command, "--out", run]) == 0
     assert tables(run) == undisturbed

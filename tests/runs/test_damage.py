@@ -1,11 +1,12 @@
-"""Whatever happens to a committed file is found, and only what it stood for is done again."""
+"""Damage to a file of a run is found, and only what the file held is made again."""
 
+import random
 import shutil
 
 import pytest
 
 from tests.command_line import divea
-from tests.run.tiny import solved_now, tables, write_inputs
+from tests.runs.tiny import solved_now, tables, write_inputs
 
 RESULTS = [f"iteration-{iteration}/subtask-0000{subtask}.npz" for iteration in (0, 1) for subtask in (0, 1)]
 TABLES = ["mappings.parquet", "mappings.tsv", "ranked.parquet", "division/division.json"]
@@ -14,6 +15,7 @@ NOT_READ = ["lock", "log.jsonl"]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
+    """A finished run: the command that made it, its folder and its tables."""
     folder = tmp_path_factory.mktemp("damage")
     command = write_inputs(folder)
     run = folder / "run"
@@ -36,51 +38,89 @@ def delete(path):
     path.unlink()
 
 
-def duplicate(path):
-    """Another file of the kind in its place, and a copy of it beside."""
+def replace(path):
+    """Put another file of the same kind in its place, and a copy of it beside it."""
     others = [other for other in sorted(path.parent.glob(f"*{path.suffix}")) if other != path]
     shutil.copy(path, path.with_name(f"copy-of-{path.name}"))
     if others:
         shutil.copy(others[0], path)
 
 
-@pytest.mark.parametrize("harm", [flip, truncate, delete, duplicate])
-def test_each_committed_file_in_turn(finished, harm):
-    command, run, expected = finished
-    for name in [*RESULTS, *TABLES]:
-        harm(run / name)
-        ended = divea(*command, "--out", run)
-        assert ended.code == 0, (name, ended.err)
-        assert tables(run) == expected, name
-        has_changed = not (harm is duplicate and name == "mappings.tsv")
-        assert ("this run is finished" not in ended.err) == has_changed, name
-        if has_changed:
-            assert solved_now(run) == (name in RESULTS), name
-        for copy in run.rglob("copy-of-*"):
-            copy.unlink()
+def each_once(names, harms, random_seed):
+    """Each file with one kind of harm; every kind is used."""
+    draw = random.Random(random_seed)
+    dealt = [*harms, *draw.choices(harms, k=len(names) - len(harms))]
+    draw.shuffle(dealt)
+    return list(zip(names, dealt, strict=True))
 
 
-@pytest.mark.parametrize("harm", [flip, truncate, delete])
-def test_what_belongs_to_the_run_as_a_whole(finished, harm):
+def check_committed(finished, name, harm):
+    """Damage a committed file, and check that the same command repairs it and solves nothing else again."""
     command, run, expected = finished
+    harm(run / name)
+    has_changed = not (harm is replace and name == "mappings.tsv")  # no other file is of its kind
+    ended = divea(*command, "--out", run)
+    assert ended.code == 0, ended.err
+    assert tables(run) == expected
+    assert ("this run is finished" not in ended.err) == has_changed
+    if has_changed:
+        assert solved_now(run) == (name in RESULTS)
+    for copy in run.rglob("copy-of-*"):
+        copy.unlink()
+
+
+HARMS = [flip, truncate, delete, replace]
+
+
+@pytest.mark.parametrize(("name", "harm"), each_once([*RESULTS, *TABLES], HARMS, random_seed=1))
+def test_a_damaged_result_or_table_is_made_again(finished, name, harm):
+    check_committed(finished, name, harm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("name", [*RESULTS, *TABLES])
+def test_every_damage_to_a_result_or_table_is_repaired(finished, name, harm):
+    check_committed(finished, name, harm)
+
+
+@pytest.fixture(scope="module")
+def other_files(finished):
+    """All files that are neither results nor tables, and that are read."""
+    _, run, _ = finished
     files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
     others = sorted(files - {*RESULTS, *TABLES, *NOT_READ})
-    assert {"journal.jsonl", "manifest.json", "task/seeds.npy", "division/arrays/candidates.npy"} < set(
-        others
-    )
-    for name in others:
-        harm(run / name)
-        ended = divea(*command, "--out", run)
-        assert ended.code == 0, (name, ended.err)
-        assert tables(run) == expected, name
+    assert {"journal.jsonl", "manifest.json", "task/seeds.npy", "division/arrays/candidates.npy"} < {*others}
+    return others
 
 
-def test_evaluation_says_what_is_damaged(finished, tmp_path):
+def check_repaired(finished, name, harm):
+    command, run, expected = finished
+    harm(run / name)
+    ended = divea(*command, "--out", run)
+    assert ended.code == 0, (name, ended.err)
+    assert tables(run) == expected, name
+
+
+def test_damage_to_other_files_is_repaired(finished, other_files):
+    for name, harm in each_once(other_files, [flip, truncate, delete], random_seed=2):
+        check_repaired(finished, name, harm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [flip, truncate, delete])
+def test_every_damage_to_other_files_is_repaired(finished, other_files, harm):
+    for name in other_files:
+        check_repaired(finished, name, harm)
+
+
+@pytest.mark.parametrize(
+    "name", ["ranked.parquet", "division/arrays/unmatched.npy", "task/source/triples.npy"]
+)
+def test_evaluation_names_the_damaged_file(finished, tmp_path, name):
     _, run, _ = finished
-    for name in ("ranked.parquet", "division/arrays/unmatched.npy", "task/source/triples.npy"):
-        copy = tmp_path / name.replace("/", "-")
-        shutil.copytree(run, copy)
-        flip(copy / name)
-        ended = divea("evaluate", copy, "--gold", run.parent / "task" / "none.tsv")
-        assert ended.code == 2
-        assert "is damaged" in ended.err and ended.err.count("\n") == 1, ended.err
+    shutil.copytree(run, tmp_path / "run")
+    flip(tmp_path / "run" / name)
+    ended = divea("evaluate", tmp_path / "run", "--gold", tmp_path / "none.tsv")
+    assert ended.code == 2
+    assert "is damaged" in ended.err and ended.err.count("\n") == 1, ended.err

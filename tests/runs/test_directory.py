@@ -1,40 +1,46 @@
-"""What a run directory promises: it continues, it refuses what is not its own, it survives a bad disk."""
+"""The run directory: it can be continued, refuses what does not belong to it, and survives a bad disk."""
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divea.alignment.solve import Solved
+from divea.config import combine_settings
 from divea.division import Whole
-from divea.matching import Matches
-from divea.run import align, manifest, prepare
-from divea.run.journal import Entry, Journal, read_journal
-from divea.run.manifest import versions
-from divea.run.results import read_solved, write_solved
+from divea.executors import attempt
+from divea.loop.solve import Solved
+from divea.runs import manifest, prepare
+from divea.runs.directory import RunDirectory, read_solved, write_solved
+from divea.runs.journal import Entry, Journal, read_journal
+from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST, MAPPINGS_TSV, RANKED
+from divea.runs.manifest import library_versions
+from divea.types import Matches
 from tests.command_line import divea
-from tests.run.tiny import PAIR, SETTINGS, solved_now, tables, write_inputs
+from tests.runs.tiny import PAIR, SETTINGS, solved_now, tables, write_inputs
+
+FSYNC = os.fsync  # conftest.py replaces it
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
+    """A finished run: the command that made it, its folder and its tables."""
     folder = tmp_path_factory.mktemp("directory")
     command = write_inputs(folder)
     assert divea(*command, "--out", folder / "run").code == 0
     return command, folder / "run", tables(folder / "run")
 
 
-def test_the_same_again_has_nothing_to_do(finished):
+def test_a_finished_run_is_not_touched_again(finished):
     command, run, expected = finished
-    times = {
-        path: path.stat().st_mtime_ns for path in run.rglob("*") if path.name not in ("log.jsonl", "lock")
-    }
+    times = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.name not in (LOG, LOCK)}
     for again in (command, ["align"]):
         ended = divea(*again, "--out", run)
         assert ended.code == 0 and "this run is finished" in ended.err
@@ -43,64 +49,79 @@ def test_the_same_again_has_nothing_to_do(finished):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "difference"),
     [
-        (["--seed", 7], "seed 0, now 7"),
-        (["-n", 3, "--matching", "csls"], "subtasks 2, now 3; matching 'sinkhorn', now 'csls'"),
-        (["--memory", "9GiB"], "memory None, now"),
+        (["--random-seed", 7], "(random_seed 0, now 7)"),
+        (
+            ["-n", 3, "--matching", "csls"],
+            "(subtasks 2, now 3; size 150, now 100; matching.method 'sinkhorn', now 'csls')",
+        ),
+        (["--set", "model.label-propagation.heads=8"], "(model.label-propagation.heads 16, now 8)"),
+        (["--memory", "9GiB"], "(memory None, now "),
     ],
 )
-def test_other_settings_are_refused_by_name(finished, changes, told):
+def test_other_settings_are_refused_by_name(finished, changes, difference):
     command, run, expected = finished
     ended = divea(*command, *changes, "--out", run)
-    assert ended.code == 2 and told in ended.err and ended.err.count("\n") == 1, ended.err
+    assert ended.code == 2 and difference in ended.err and ended.err.count("\n") == 1, ended.err
     assert tables(run) == expected
 
 
-def test_other_inputs_are_refused_by_name(finished, tmp_path):
+def test_a_run_that_is_continued_keeps_its_settings(finished):
+    _, run, expected = finished
+    ended = divea("align", "--random-seed", 1, "--out", run)
+    assert ended.code == 2 and "settings of a run cannot be changed" in ended.err, ended.err
+    assert tables(run) == expected
+
+
+def test_other_graphs_are_refused_by_name(finished, tmp_path):
     command, run, expected = finished
-    assert divea("synth", tmp_path / "other", "--entities", 150, "--seed", 2).code == 0
+    assert divea("synth", tmp_path / "other", "--entities", 150, "--random-seed", 2).code == 0
     ended = divea("align", tmp_path / "other" / "task", *command[2:], "--out", run)
-    assert ended.code == 2 and "the source graph; the target graph; the seeds" in ended.err
+    assert ended.code == 2 and "(the source graph; the target graph; the seeds)" in ended.err, ended.err
+    assert tables(run) == expected
+
+
+def test_other_seeds_are_refused_by_name(finished, tmp_path):
+    command, run, expected = finished
     seeds = zip(*PAIR.task.seeds.labels(PAIR.task.source, PAIR.task.target), strict=True)
     fewer = tmp_path / "seeds.tsv"
     fewer.write_text("".join(f"{a}\t{b}\n" for a, b in list(seeds)[:20]))
     ended = divea(*command, "--seeds", fewer, "--out", run)
     assert ended.code == 2 and "(the seeds)" in ended.err, ended.err
-    assert divea("align", "--seed", 1, "--out", run).code == 2
     assert tables(run) == expected
 
 
 def test_other_versions_are_refused_by_name(finished, monkeypatch):
     command, run, expected = finished
-    monkeypatch.setattr(prepare, "versions", lambda: {**versions(), "torch": "99"})
+    monkeypatch.setattr(prepare, "library_versions", lambda: {**library_versions(), "torch": "99"})
     ended = divea(*command, "--out", run)
-    assert ended.code == 2 and "now '99'" in ended.err and "torch" in ended.err
+    assert ended.code == 2 and "(torch " in ended.err and "now '99')" in ended.err, ended.err
     assert tables(run) == expected
 
 
-def test_another_format_is_refused_not_overwritten(finished, monkeypatch, tmp_path):
+def test_a_run_of_another_format_is_refused_and_not_overwritten(finished, monkeypatch, tmp_path):
     command, _, _ = finished
-    monkeypatch.setitem(manifest.FORMAT, "version", 2)
+    monkeypatch.setitem(manifest.FORMAT, "version", 99)
     assert divea(*command, "--out", tmp_path / "run").code == 0
     monkeypatch.undo()
-    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    before = (tmp_path / "run" / MANIFEST).read_bytes()
     ended = divea(*command, "--out", tmp_path / "run")
-    assert ended.code == 2 and "another format" in ended.err
-    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+    assert ended.code == 2 and "has format {'format': 'divea run', 'version': 99}" in ended.err
+    assert (tmp_path / "run" / MANIFEST).read_bytes() == before
 
 
 def test_a_second_process_is_refused(finished):
     command, run, _ = finished
-    with (run / "lock").open("ab") as held:
+    with (run / LOCK).open("ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         ended = divea(*command, "--out", run)
-        assert ended.code == 2 and "another process is at work" in ended.err
-        assert "at work" in divea("status", run).out
+        assert ended.code == 2 and "another process is working on this run" in ended.err
+        assert "running" in divea("status", run).out
     assert divea(*command, "--out", run).code == 0
 
 
-def test_what_is_no_run_is_left_alone(finished, tmp_path):
+def test_a_folder_or_file_that_is_no_run_is_not_touched(finished, tmp_path):
     command, _, _ = finished
     (tmp_path / "precious").write_text("mine")
     ended = divea(*command, "--out", tmp_path)
@@ -108,32 +129,32 @@ def test_what_is_no_run_is_left_alone(finished, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
     ended = divea(*command, "--out", tmp_path / "precious")
     assert ended.code == 2 and "is a file" in ended.err
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 @pytest.fixture
-def interrupted(monkeypatch):
-    """Makes the n-th commit fail in a given way."""
+def at_commit(monkeypatch):
+    """Calls a function with the run directory just before its n-th commit."""
 
-    def arrange(number, deed):
+    def arrange(number, call):
         commits = 0
-        commit = align.RunDirectory.commit
+        commit = RunDirectory.commit
 
         def counting(self, *arguments):
             nonlocal commits
             commits += 1
             if commits == number:
-                deed(self.path)
+                call(self.path)
             commit(self, *arguments)
 
-        monkeypatch.setattr(align.RunDirectory, "commit", counting)
+        monkeypatch.setattr(RunDirectory, "commit", counting)
 
-    yield arrange
-    monkeypatch.undo()
+    return arrange
 
 
-def test_a_folder_removed_under_it(finished, interrupted, monkeypatch, tmp_path):
+def test_a_run_ends_with_one_line_if_its_folder_is_removed(finished, at_commit, monkeypatch, tmp_path):
     command, _, expected = finished
-    interrupted(2, shutil.rmtree)
+    at_commit(2, shutil.rmtree)
     ended = divea(*command, "--out", tmp_path / "run")
     assert ended.code == 2 and "removed or replaced" in ended.err.splitlines()[-1]
     assert "Traceback" not in ended.err
@@ -142,39 +163,13 @@ def test_a_folder_removed_under_it(finished, interrupted, monkeypatch, tmp_path)
     assert tables(tmp_path / "run") == expected
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES, errno.EIO])
-@pytest.mark.parametrize("number", [2, 6])
-def test_a_disk_that_refuses(finished, monkeypatch, tmp_path, error, number):
-    command, _, expected = finished
-    calls = 0
-    fsync = os.fsync
-
-    def failing(handle):
-        nonlocal calls
-        calls += 1
-        # The task and the manifest come first; then each commit flushes file, folder and journal.
-        if calls == 12 + 3 * number:
-            raise OSError(error, os.strerror(error))
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", failing)
-    ended = divea(*command, "--out", tmp_path / "run")
-    assert ended.code == 2, ended
-    assert os.strerror(error) in ended.err.splitlines()[-1]
-    assert sum(line.startswith("divea: ") for line in ended.err.splitlines()) == 1
-    monkeypatch.undo()
-    assert divea(*command, "--out", tmp_path / "run").code == 0
-    assert solved_now(tmp_path / "run") < 4
-    assert tables(tmp_path / "run") == expected
-
-
-def test_ctrl_c_says_how_to_go_on(finished, interrupted, monkeypatch, tmp_path):
+def test_ctrl_c_says_how_to_continue(finished, at_commit, monkeypatch, tmp_path):
     command, _, expected = finished
 
     def press(_):
         raise KeyboardInterrupt
 
-    interrupted(3, press)
+    at_commit(3, press)
     run = tmp_path / "run"
     ended = divea(*command, "--out", run)
     assert ended.code == 130 and f"divea align --out {run}" in ended.err.splitlines()[-1]
@@ -184,18 +179,80 @@ def test_ctrl_c_says_how_to_go_on(finished, interrupted, monkeypatch, tmp_path):
     assert tables(run) == expected
 
 
-def test_a_failing_subtask_is_set_aside_and_done_the_next_time(finished, monkeypatch, tmp_path):
-    from divea.run import shrinking
+class BadDisk:
+    """Replaces `os.fsync`: fails once, at a file of this name or at the n-th call."""
 
+    def __init__(self, error, *, name=None, number=None):
+        self.error, self._name, self._number = error, name, number
+        self._calls = itertools.count(1)  # safe to share between threads
+        self.has_failed = False
+
+    def __call__(self, handle):
+        number = next(self._calls)
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        has_name = self._name is not None and path.name.endswith(self._name)
+        if number == self._number or (has_name and not self.has_failed):
+            self.has_failed = True
+            raise OSError(self.error, os.strerror(self.error))
+        FSYNC(handle)
+
+
+def fails_and_continues(finished, run, disk, monkeypatch):
+    """Run the command on a bad disk and then on a good one; false if the disk did not fail."""
     command, _, expected = finished
-    solve_job = shrinking.solve_job
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", disk)
+        ended = divea(*command, "--out", run)
+    if not disk.has_failed:
+        return False
+    lines = ended.err.splitlines()
+    assert os.strerror(disk.error) in lines[-1]
+    assert not list(run.rglob(".*partial*"))
+    assert divea(*command, "--out", run).code == 0
+    found = tables(run)
+    if ended.code == 0:
+        # A run counts as finished without mappings.tsv, because TSV cannot hold every label.
+        assert lines[-1].startswith(f"note: no {MAPPINGS_TSV}")
+        found[MAPPINGS_TSV] = expected[MAPPINGS_TSV]
+    else:
+        assert ended.code == 2, ended
+        assert sum(line.startswith("divea: ") for line in lines) == 1
+    assert found == expected
+    return True
+
+
+ERRORS = [errno.ENOSPC, errno.EACCES, errno.EIO]
+
+
+@pytest.mark.parametrize(
+    ("error", "name"), list(zip(ERRORS, ["subtask-00001.npz", RANKED, JOURNAL], strict=True))
+)
+def test_a_run_survives_a_bad_disk(finished, monkeypatch, tmp_path, error, name):
+    assert fails_and_continues(finished, tmp_path / "run", BadDisk(error, name=name), monkeypatch)
+    assert solved_now(tmp_path / "run") < 4
+
+
+@pytest.mark.slow
+def test_a_run_survives_a_disk_that_fails_at_any_moment(finished, monkeypatch, tmp_path):
+    number = 1
+    error = itertools.cycle(ERRORS)
+    while fails_and_continues(
+        finished, tmp_path / str(number), BadDisk(next(error), number=number), monkeypatch
+    ):
+        number += 1
+    assert number > 20
+
+
+def test_a_subtask_that_fails_is_left_out_and_solved_the_next_time(finished, monkeypatch, tmp_path):
+    command, _, expected = finished
+    solve_job = attempt.solve_job
 
     def failing(task, job):
         if job.iteration == 0 and job.subtasks[0].index == 1:
             raise RuntimeError("bad luck")
         return solve_job(task, job)
 
-    monkeypatch.setattr(shrinking, "solve_job", failing)
+    monkeypatch.setattr(attempt, "solve_job", failing)
     run = tmp_path / "run"
     ended = divea(*command, "--out", run, "--executor", "inline")
     assert ended.code == 3 and "bad luck" in ended.err
@@ -209,7 +266,7 @@ def test_a_failing_subtask_is_set_aside_and_done_the_next_time(finished, monkeyp
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.text()), max_size=5), st.integers(0, 400))
-def test_a_torn_journal_loses_lines_from_its_end_only(tmp_path_factory, lines, cut):
+def test_a_torn_journal_loses_lines_only_from_its_end(tmp_path_factory, lines, cut):
     folder = tmp_path_factory.mktemp("journal")
     journal = Journal(folder)
     entries = [Entry(*line) for line in lines]
@@ -238,63 +295,89 @@ def test_a_torn_journal_loses_lines_from_its_end_only(tmp_path_factory, lines, c
         b"\xff\xfe",
     ],
 )
-def test_a_damaged_line_is_no_line(tmp_path, line):
+def test_a_damaged_line_of_the_journal_does_not_count(tmp_path, line):
     good = b'{"file": "a", "checksum": "b", "made_from": "c"}'
-    (tmp_path / "journal.jsonl").write_bytes(b"\n".join([line, good, line, b""]))
+    (tmp_path / JOURNAL).write_bytes(b"\n".join([line, good, line, b""]))
     assert read_journal(tmp_path) == [Entry("a", "b", "c")]
 
 
-def test_no_path_is_taken_from_the_journal(finished, tmp_path):
+def test_names_in_the_journal_are_not_used_as_paths(finished, tmp_path):
     command, run, expected = finished
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
-    with (copy / "journal.jsonl").open("a") as file:
+    with (copy / JOURNAL).open("a") as file:
         for name in ("../precious", "/etc/passwd", "iteration-0/../../precious"):
             file.write(json.dumps({"file": name, "checksum": "x", "made_from": "y"}) + "\n")
     ended = divea(*command, "--out", copy)
-    assert ended.code == 0 and "finished" in ended.err
+    assert ended.code == 0 and "this run is finished" in ended.err
     assert tables(copy) == expected
 
 
-def solved(rows):
-    target = np.tile(np.int32([0, -1]), (len(rows), 1))
-    return Matches(rows, target, np.zeros((len(rows), 2), np.float32), np.zeros(len(rows), bool))
+@pytest.fixture(scope="module")
+def subtask():
+    return Whole().divide(PAIR.task).subtasks[0]
 
 
-def test_results_are_arrays_of_their_subtask_and_nothing_else(tmp_path):
-    subtask = Whole().divide(PAIR.task).subtasks[0]
-    rows, sums = subtask.unmatched, np.zeros(len(subtask.candidates), np.float32)
-    good = solved(rows)
-    good.target[:, 0] = subtask.candidates[0]
+@pytest.fixture
+def result(subtask):
+    """A valid result of the subtask: every source has one and the same target."""
+    rows = len(subtask.unmatched)
+    target = np.tile(np.int32([subtask.candidates[0], -1]), (rows, 1))
+    matches = Matches(subtask.unmatched, target, np.zeros((rows, 2), np.float32), np.zeros(rows, bool))
+    return Solved(matches, np.zeros(len(subtask.candidates), np.float32))
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path, subtask, result):
+    write_solved(result, tmp_path / "result.npz")
+    found = read_solved(tmp_path / "result.npz", subtask)
+    for name in ("source", "target", "score", "mutual"):
+        np.testing.assert_array_equal(getattr(found.matches, name), getattr(result.matches, name))
+    np.testing.assert_array_equal(found.top_sums, result.top_sums)
+
+
+def with_matches(solved, **changes):
+    """The result with other arrays of matches."""
+    found = solved.matches
+    arrays = {"source": found.source, "target": found.target, "score": found.score, "mutual": found.mutual}
+    return Solved(Matches(**{**arrays, **changes}), solved.top_sums)
+
+
+WRONG = {
+    "fewer sources": lambda solved: with_matches(
+        solved,
+        source=solved.matches.source[1:],
+        target=solved.matches.target[1:],
+        score=solved.matches.score[1:],
+        mutual=solved.matches.mutual[1:],
+    ),
+    "fewer sums": lambda solved: Solved(solved.matches, solved.top_sums[1:]),
+    "sums of another type": lambda solved: Solved(solved.matches, solved.top_sums.astype(np.float64)),
+    "ids of another type": lambda solved: with_matches(solved, target=solved.matches.target.astype(np.int64)),
+    "targets that are no candidates": lambda solved: with_matches(
+        solved, target=np.full_like(solved.matches.target, PAIR.task.seeds.target[0])
+    ),
+    "fewer scores than targets": lambda solved: with_matches(solved, score=solved.matches.score[:, :1]),
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_arrays_that_do_not_fit_the_subtask_are_no_result(tmp_path, subtask, result, change):
+    write_solved(change(result), tmp_path / "result.npz")
+    assert read_solved(tmp_path / "result.npz", subtask) is None
+
+
+def test_a_file_without_plain_arrays_is_no_result(tmp_path, subtask):
     path = tmp_path / "result.npz"
-    write_solved(Solved(good, sums), path)
-    assert read_solved(path, subtask) is not None
-    anchor = PAIR.task.seeds.target[0]
-    for wrong in (
-        Solved(solved(rows[1:]), sums),
-        Solved(good, sums[1:]),
-        Solved(good, sums.astype(np.float64)),
-        Solved(Matches(rows, good.target.astype(np.int64), good.score, good.mutual), sums),
-        Solved(
-            Matches(rows, np.where(good.target >= 0, anchor, -1).astype(np.int32), *good_rest(good)), sums
-        ),
-        Solved(Matches(rows, good.target, good.score[:, :1], good.mutual), sums),
-    ):
-        write_solved(wrong, path)
-        assert read_solved(path, subtask) is None
     np.savez(path, source=np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert read_solved(path, subtask) is None
     path.write_bytes(b"PK not really")
     assert read_solved(path, subtask) is None
+    assert read_solved(tmp_path / "missing.npz", subtask) is None
 
 
-def good_rest(matches):
-    return matches.score, matches.mutual
-
-
-def test_settings_stand_in_the_manifest(finished):
+def test_the_manifest_holds_the_settings_and_what_each_stage_took(finished):
     _, run, _ = finished
-    stored = json.loads((run / "manifest.json").read_text())
-    assert {key: stored["settings"][key] for key in SETTINGS} == SETTINGS
+    stored = json.loads((run / MANIFEST).read_text())
+    assert combine_settings(stored["settings"], SETTINGS) == stored["settings"]
     assert {stage["stage"] for stage in stored["stages"]} == {"divide", "solve", "learn", "merge", "write"}
     assert all(stage["peak_memory"] > 1 << 20 for stage in stored["stages"])

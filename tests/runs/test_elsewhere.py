@@ -1,4 +1,4 @@
-"""A run that somebody else made, with whatever they put into it: refused in one line, never run."""
+"""A run that somebody else made may hold anything. It is refused in one line, and none of it is executed."""
 
 import json
 import shutil
@@ -8,16 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from divea.run.checksums import file_checksum
-from divea.run.journal import Entry, Journal
-from divea.run.manifest import NAME, _checksum
-from divea.run.tables import RANKED
+from divea.io import file_checksum
+from divea.runs.journal import Entry, Journal
+from divea.runs.layout import DIVISION, LOG, MANIFEST, RANKED
+from divea.runs.manifest import _checksum
+from divea.runs.tables import RANKED_SCHEMA
 from tests.command_line import divea
-from tests.run.tiny import PAIR, write_inputs
+from tests.runs.tiny import PAIR, write_inputs
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
+    """A folder with a finished run and a gold file."""
     folder = tmp_path_factory.mktemp("elsewhere")
     assert divea(*write_inputs(folder), "--out", folder / "run").code == 0
     labels = zip(*PAIR.gold.labels(PAIR.task.source, PAIR.task.target), strict=True)
@@ -27,21 +29,24 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def forged(original, tmp_path):
+    """A copy of the run, for changes that carry a valid checksum."""
     shutil.copytree(original / "run", tmp_path / "run")
     return tmp_path / "run"
 
 
-def vouch(run, name):
-    """What a forger would do: the journal says that the file is sound."""
+def add_to_journal(run, name):
+    """Add the checksum of a forged file to the journal, as a forger would."""
     Journal(run).append(Entry(name, file_checksum(run / name) or "", ""))
 
 
-def refused(original, run):
+def is_refused(original, run):
     ended = divea("evaluate", run, "--gold", original / "gold.tsv")
     return ended.code == 2 and ended.err.startswith("divea: ") and ended.err.count("\n") == 1
 
 
-def change(name, value):
+def with_first(name, value):
+    """Changes the first value of a column."""
+
     def changed(table):
         column = pa.array([value, *table[name].to_pylist()[1:]], table.schema.field(name).type)
         return table.set_column(table.column_names.index(name), name, column)
@@ -49,24 +54,28 @@ def change(name, value):
     return changed
 
 
+def test_an_unchanged_copy_is_accepted(original, forged):
+    assert divea("evaluate", forged, "--gold", original / "gold.tsv").code == 0
+
+
 @pytest.mark.parametrize(
     "forge",
     [
-        change("rank", 2**31 - 1),
-        change("rank", -1),
-        change("source", "../../etc/passwd"),
-        change("target", "nobody"),
+        with_first("rank", 2**31 - 1),
+        with_first("rank", -1),
+        with_first("source", "../../etc/passwd"),
+        with_first("target", "no such entity"),
         lambda table: table.drop_columns(["given"]),
         lambda table: pa.concat_tables([table, table]),
         lambda table: pa.table({"x": [1]}),
     ],
 )
-def test_ranked_lists(original, forged, forge):
-    table = forge(pq.read_table(forged / "ranked.parquet"))
-    pq.write_table(table, forged / "ranked.parquet")
-    assert table.schema == RANKED or "given" not in table.column_names
-    vouch(forged, "ranked.parquet")
-    assert refused(original, forged)
+def test_forged_ranked_lists_are_refused(original, forged, forge):
+    table = forge(pq.read_table(forged / RANKED))
+    pq.write_table(table, forged / RANKED)
+    assert table.schema == RANKED_SCHEMA or "given" not in table.column_names
+    add_to_journal(forged, RANKED)
+    assert is_refused(original, forged)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +87,12 @@ def test_ranked_lists(original, forged, forge):
         np.zeros((3, 3), dtype=np.int32),
         np.zeros(3),
     ],
+    ids=["pickled", "too large", "negative", "two-dimensional", "floats"],
 )
-def test_division(original, forged, ids):
-    np.save(forged / "division" / "arrays" / "candidates.npy", ids, allow_pickle=True)
-    vouch(forged, "division")
-    assert refused(original, forged)
+def test_a_forged_division_is_refused(original, forged, ids):
+    np.save(forged / DIVISION / "arrays" / "candidates.npy", ids, allow_pickle=True)
+    add_to_journal(forged, DIVISION)
+    assert is_refused(original, forged)
 
 
 @pytest.mark.parametrize(
@@ -90,31 +100,34 @@ def test_division(original, forged, ids):
     [
         ("settings", {"model": 7}),
         ("settings", {"unheard": "of"}),
+        ("settings", {"iterations": 10**9}),
         ("settings", []),
         ("threads", "many"),
+        ("memory", -1),
+        ("device", "tpu"),
         ("folder", 3),
         ("version", 99),
         ("more", 1),
     ],
 )
-def test_manifest(original, forged, key, value):
-    content = json.loads((forged / NAME).read_text()) | {key: value}
+def test_a_forged_manifest_is_refused(original, forged, key, value):
+    content = json.loads((forged / MANIFEST).read_text()) | {key: value}
     content.pop("checksum")
-    (forged / NAME).write_text(json.dumps({"checksum": _checksum(content), **content}))
-    assert refused(original, forged)
+    (forged / MANIFEST).write_text(json.dumps({"checksum": _checksum(content), **content}))
+    assert is_refused(original, forged)
     assert divea("align", "--out", forged).code == 2
 
 
-def test_a_log_with_anything_in_it(forged):
-    with (forged / "log.jsonl").open("a") as file:
-        for line in ("{", "7", '{"event": 3}', '{"event": "iteration", "iteration": "x", "time": []}'):
-            file.write(line + "\n")
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '{"checksum": 5}', "\x00\xff", "[" * 10_000])
+def test_a_file_that_is_not_a_manifest_is_refused(original, forged, text):
+    (forged / MANIFEST).write_text(text)
+    assert is_refused(original, forged)
+    assert "damaged" in divea("status", forged).out
+
+
+def test_a_log_may_hold_anything(forged):
+    """test_status.py has many more such logs."""
+    with (forged / LOG).open("a") as file:
+        file.write('{\n7\n{"event": 3}\n{"event": "iteration", "iteration": "x", "time": []}\n')
         file.write('{"event": "learned", "pseudo_seeds": {}, "time": "now"}\n')
     assert divea("status", forged).code == divea("runs", forged.parent).code == 0
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '{"checksum": 5}', "\x00\xff"])
-def test_a_manifest_that_is_none(original, forged, text):
-    (forged / NAME).write_text(text)
-    assert refused(original, forged)
-    assert "damaged" in divea("status", forged).out

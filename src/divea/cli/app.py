@@ -60,13 +60,13 @@ def _options(
 
 
 def main() -> None:
-    """Entry point: bad input is one line on stderr, never a traceback."""
+    """Run the command; bad input is reported as one line on stderr, without a traceback."""
     try:
         app()
     except InputError as error:
         print(f"divea: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of the output went away, as in `divea info ... | head -1`.
+        # The program that reads the output has ended, as in `divea info ... | head -1`.
         sys.stderr.close()
         sys.exit(0)

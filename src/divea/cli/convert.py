@@ -1,4 +1,4 @@
-"""`divea convert`: between the formats of graphs, mappings and task folders."""
+"""`divea convert`: converts graphs, mappings and task folders between formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from divea.errors import InputError
 
 def convert(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="[INPUT] OUTPUT", help="What to read, and what to write.")
+        list[Path],
+        typer.Argument(metavar="[INPUT] OUTPUT", help="The file or folder to read, and the one to write."),
     ],
     to: Annotated[
         str, typer.Option(help="Layout of a task folder to write: divea, jape, openea or parquet.")
@@ -25,10 +26,10 @@ def convert(
 ) -> None:
     """Convert a graph, a file of mappings, or a whole task.
 
-    The name of the output says the format. Graphs: .nt, .ttl, .tsv, .csv or .parquet, followed by .gz,
-    .bz2, .xz or .zst if it should be compressed. Mappings: .sssom.tsv, .tsv, .csv, .parquet, .nt
-    (owl:sameAs) or .rdf (OAEI). A task folder, or two graphs with seeds, become a task folder in the layout
-    of --to. Test links are not copied.
+    The suffix of the output selects the format. Graphs: .nt, .ttl, .tsv, .csv or .parquet. Mappings:
+    .sssom.tsv, .tsv, .csv, .parquet, .nt (owl:sameAs) or .rdf (OAEI). All but Parquet are compressed if
+    .gz, .bz2, .xz or .zst follows. A task folder, or two graphs with seeds, become a task folder in the
+    layout of --to. Test links are not copied.
 
     Examples:
 
@@ -44,10 +45,12 @@ def convert(
         raise InputError("expected one input and one output")
     given, output = (paths[0] if len(paths) == 2 else None), paths[-1]
     if given is None and source is None and target is None:
-        raise InputError("name what to read and what to write")
+        raise InputError("name an input and an output")
     if given is not None and not given.is_dir():
         if source is not None or target is not None or seeds is not None:
-            raise InputError("--source, --target and --seeds make a task; they do not go with a single file")
+            raise InputError(
+                "--source, --target and --seeds make a task; they cannot be used with a single file"
+            )
         _convert_file(given, output)
     else:
         _convert_task(given, output, to, source, target, seeds, skip_unknown_seeds)

@@ -1,4 +1,4 @@
-"""`divea info`: what is in these files."""
+"""`divea info`: prints a summary of a task."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def info(
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
     subtasks: Annotated[
-        int, typer.Option("--subtasks", "-n", min=1, help="Show how the seeds spread over N parts.")
+        int, typer.Option("--subtasks", "-n", min=1, help="Count the seeds in each of N parts of the source.")
     ] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what is in a task: sizes, degrees, components, seeds, and what may go wrong.
+    """Show a summary of a task: sizes, degrees, components, seeds, and warnings.
 
-    The last lines partition the source graph into N parts, as a division does, and show how the seeds
-    spread over them: a part without seeds has nothing to start from.
+    The last lines are about N parts of the source graph, partitioned as a division does: they show how the
+    seeds are spread over the parts. A part without seeds has nothing to start from.
 
     Examples:
 
@@ -52,7 +52,7 @@ def info(
     for number, part in enumerate(summary["parts"], start=1):
         console.print(
             f"part {number} of {len(summary['parts'])}: {part['entities']} source entities, "
-            f"{part['seeds']} seeds, {part['near']:.1%} within a hop of one",
+            f"{part['seeds']} seeds, {part['near']:.1%} within one hop of an anchor",
             highlight=False,
         )
     for warning in summary["warnings"]:
@@ -77,7 +77,7 @@ def _table(summary: dict[str, Any]) -> Table:
 
 
 def _with_share(key: str, graph: dict[str, Any]) -> str:
-    """Counts of entities are easier to judge with their share."""
+    """A figure as text; the counts of entities near anchors with their share of all entities."""
     if "anchor" in key and not key.startswith("components") and graph["entities"]:
         return f"{graph[key]} ({graph[key] / graph['entities']:.1%})"
     return str(graph[key])

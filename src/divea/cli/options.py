@@ -95,7 +95,7 @@ def given_settings(
 
     Options override --set, which overrides the file, which overrides the preset.
     """
-    from divea.config import PRESETS, combine_settings, parse_assignment, read_settings_file
+    from divea.config import PRESETS, Settings, combine_settings, parse_assignment
     from divea.errors import InputError
 
     sources: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ def given_settings(
             raise InputError(f"unknown preset {preset!r}; choose from {', '.join(PRESETS)}")
         sources.append(PRESETS[preset])
     if config is not None:
-        sources.append(read_settings_file(config))
+        sources.append(Settings.read_file(config))
     if assignments:
         sources.append(dict(parse_assignment(text) for text in assignments))
     sources.append({path: value for path, value in options.items() if value is not None})

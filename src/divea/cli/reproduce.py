@@ -66,8 +66,8 @@ def reproduce(
     sense with --jobs 1.
 
     Writes OUT/NAME.tsv, OUT/NAME.md and, if matplotlib is installed (divea[plots]), OUT/NAME.png and
-    OUT/NAME.svg. `p` is that of a two-tailed t-test of DivEA against the row's method, paired over splits.
-    `DivEA` is our division, `DivEA (paper)` the paper's.
+    OUT/NAME.svg. `p` is the p-value of a two-tailed t-test of DivEA against the row's method, paired over
+    splits. `DivEA` is our division, and `DivEA (paper)` is the paper's.
 
     Examples:
 
@@ -106,8 +106,23 @@ def reproduce(
             typer.echo("stopped; the same command continues from here", err=True)
             raise
     _write_table(name, recipe, cells, metrics, reference, out)
+    _report_interrupted(cells, metrics)
+    for failure in failures:
+        typer.echo(f"failed: {failure}", err=True)
     if failures:
-        raise InputError(f"{len(failures)} cells failed:\n" + "\n".join(failures))
+        raise InputError(f"{len(failures)} cells failed; the same command tries them again")
+
+
+def _report_interrupted(cells: list[Cell], metrics: dict[str, Any]) -> None:
+    """Name the cells without times: they were interrupted and continued."""
+    interrupted = {cell.key for cell in cells if cell.key in metrics and "seconds" not in metrics[cell.key]}
+    if interrupted:
+        folders = ", ".join(f"runs/{key}" for key in sorted(interrupted))
+        typer.echo(
+            f"note: {len(interrupted)} cells were interrupted, so their times are left out; "
+            f"remove {folders} to run them again",
+            err=True,
+        )
 
 
 def _known(methods: list[str], recipe: Recipe) -> list[str]:
@@ -123,7 +138,7 @@ def _words(text: str | None) -> list[str]:
 
 
 def _numbers(text: str | None) -> list[int]:
-    """The numbers that a text names: `0-2,4` are 0, 1, 2 and 4."""
+    """The numbers in a text such as `0-2,4`, which gives 0, 1, 2 and 4."""
     numbers: list[int] = []
     for word in _words(text):
         first, _, last = word.partition("-")
@@ -134,7 +149,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
-    """The cells whose split the data set has; a note names the others."""
+    """The cells with a split that the data set has; a note on stderr names the other splits."""
     from divea.experiments.run_cell import data_folder, split_folder
 
     asked = list(dict.fromkeys((cell.pair, cell.percent, cell.split) for cell in cells))
@@ -143,12 +158,12 @@ def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
         if (pair, percent, split) not in there:
             typer.echo(f"left out: {pair} has no split {percent}/{split}", err=True)
     if not there:
-        raise InputError("none of these splits is there", path=data)
+        raise InputError("none of these splits exists", path=data)
     return [cell for cell in cells if (cell.pair, cell.percent, cell.split) in there]
 
 
 class _Progress:
-    """Prints a line for each finished cell, with the time that is left."""
+    """Prints a line for each finished cell, with an estimate of the remaining time."""
 
     def __init__(self, cells: list[Cell], finished: Any):
         keys = {cell.key for cell in cells}
@@ -160,9 +175,10 @@ class _Progress:
         self.done, self.ran = self.done + 1, self.ran + 1
         left = (time.perf_counter() - self.began) / self.ran * (self.total - self.done)
         last = metrics["iterations"][-1]
+        took = f"{metrics['seconds']:.1f} s" if "seconds" in metrics else "continued"
         typer.echo(
             f"[{self.done}/{self.total}] {cell} ({cell.scale} size): H@1 {last['H@1']:.4f}, "
-            f"coverage {last['coverage']:.4f}, {metrics['seconds']:.1f} s; about {left:.0f} s left",
+            f"coverage {last['coverage']:.4f}, {took}; about {left:.0f} s left",
             err=True,
         )
 

@@ -54,34 +54,27 @@ def settings(
     else:
         found = checked_settings(given).resolved()
     if as_json:
-        typer.echo(json.dumps(found.plain(), indent=2))
+        typer.echo(json.dumps(found.in_use(), indent=2))
         return
-    rows = [(path, json.dumps(value), text) for path, value, text in _explained(found)]
+    rows = [(path, json.dumps(value), text) for path, value, text in _explained(found, found.in_use())]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for path, value, text in rows:
         typer.echo(f"{path:{widths[0]}}  {value:{widths[1]}}  {text}")
 
 
-def _explained(
-    group: Group, prefix: str = "", shown: dict[str, Any] | None = None
-) -> Iterator[tuple[str, Any, str]]:
-    """Path, value and one line of explanation of every setting that is in use.
-
-    >>> from divea.config import Settings
-    >>> next(_explained(Settings(subtasks=5)))
-    ('subtasks', 5, 'N, the number of subtasks; null: as few as fit the memory.')
-    """
+def _explained(group: Group, shown: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Path, value and one line of explanation of every setting that is shown."""
     from divea.config.group import Group, public_name
 
-    shown = group.plain() if shown is None else shown
-    for field, about in type(group).model_fields.items():
-        name, value = public_name(type(group), field), getattr(group, field)
-        if name not in shown:
-            continue
-        if isinstance(value, Group):
-            yield from _explained(value, f"{prefix}{name}.", shown[name])
+    names = {public_name(type(group), field): field for field in type(group).model_fields}
+    for name, value in shown.items():
+        field = names.get(name)
+        inner = getattr(group, field) if field is not None else None
+        if isinstance(inner, Group):
+            yield from _explained(inner, value, f"{prefix}{name}.")
+        elif field is not None:
+            about = type(group).model_fields[field].description or ""
+            yield prefix + name, value, about.partition("\n")[0]
         else:
-            yield prefix + name, value, (about.description or "").partition("\n")[0]
-    for name, options in (group.__pydantic_extra__ or {}).items():
-        for option, value in options.items():
-            yield f"{prefix}{name}.{option}", value, "Option of a plug-in model."
+            for option, given in value.items():
+                yield f"{prefix}{name}.{option}", given, "Option of a plug-in model."

@@ -1,4 +1,4 @@
-"""`divea synth`: a generated pair of graphs to try things on."""
+"""`divea synth`: generates a pair of graphs with known matches."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def synth(
     entities: Annotated[int, typer.Option(help="Entities of each graph.")] = 15_000,
     triples_per_entity: Annotated[float, typer.Option(help="Triples per entity.")] = 4.0,
     matched: Annotated[float, typer.Option(help="Share of entities that have a counterpart.")] = 0.77,
-    common: Annotated[float, typer.Option(help="Share of triples that both graphs hold.")] = 0.55,
+    common: Annotated[float, typer.Option(help="Share of triples that are in both graphs.")] = 0.55,
     seed_share: Annotated[float, typer.Option(help="Share of the links that are seeds.")] = 0.2,
     random_seed: Annotated[int, typer.Option(help="Same random seed, same bytes.")] = 0,
 ) -> None:
-    """Generate two knowledge graphs with known matches that behave like real ones.
+    """Generate two knowledge graphs with known matches that resemble real ones.
 
     Writes OUT/task, a task folder for the other commands, and OUT/gold.tsv, the links that are not seeds, for
     evaluation. Two million entities take about a minute and 2.3 GiB.

@@ -1,12 +1,12 @@
-"""Finds settings that were given but have no effect in their combination.
+"""Which settings have an effect in their combination.
 
-Only settings that somebody gave count: a default that is not used harms nobody.
+A setting that was given and has none is refused; a default that is not used harms nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from divea.config.group import Group, public_name
 from divea.config.models import ModelSettings
@@ -35,12 +35,47 @@ def given_paths(group: Group, prefix: str = "") -> list[str]:
     return sorted(paths)
 
 
-def without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Each given setting that has no effect, with the reason."""
-    given = given_paths(settings)
-    for path in given:
+def without_effect(settings: Settings, paths: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Each setting that has no effect, with the reason; of the given ones, or of these paths."""
+    for path in given_paths(settings) if paths is None else paths:
         for reason in _reasons(settings, path):
             yield path, reason
+
+
+def with_effect(settings: Settings, values: dict[str, Any]) -> dict[str, Any]:
+    """Nested values of the settings without those that have no effect.
+
+    >>> from divea.config import Settings
+    >>> with_effect(Settings(), {"iterations": 3, "division": {"alpha": 0.9}})
+    {'iterations': 3}
+    """
+    unused = {path for path, _ in without_effect(settings, leaf_paths(values))}
+    return _without(values, unused)
+
+
+def leaf_paths(values: dict[str, Any], prefix: str = "") -> list[str]:
+    """The paths of all values that are not groups.
+
+    >>> leaf_paths({"subtasks": 5, "model": {"name": "rrea"}})
+    ['subtasks', 'model.name']
+    """
+    paths = []
+    for name, value in values.items():
+        paths += leaf_paths(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+    return paths
+
+
+def _without(values: dict[str, Any], paths: set[str], prefix: str = "") -> dict[str, Any]:
+    """The values without these paths, and without groups that they leave empty."""
+    kept: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = _without(value, paths, f"{prefix}{name}.") or None
+            if value is None:
+                continue
+        if prefix + name not in paths:
+            kept[name] = value
+    return kept
 
 
 def _reasons(settings: Settings, path: str) -> Iterator[str]:

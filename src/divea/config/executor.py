@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,6 +17,8 @@ class ExecutorSettings(NamedGroup):
     >>> ExecutorSettings(name="local", workers=4).workers
     4
     """
+
+    named: ClassVar[str] = "executor"
 
     name: str = "auto"
     """inline (this process), local (worker processes) or ray; auto: local where that is worth it."""

@@ -142,9 +142,13 @@ class ModelSettings(NamedGroup):
     def _only_models(cls, values: Any) -> Any:
         if isinstance(values, dict):
             names = {field: public_name(cls, field) for field in cls.model_fields}
-            for key in values:
-                if key not in (*names, *names.values(), *MODELS.names()):
+            for key, value in values.items():
+                if key in names or key in names.values():
+                    continue
+                if key not in MODELS.names():
                     raise ValueError(f"unknown setting {key!r}; there are {', '.join(names.values())}")
+                if not isinstance(value, dict):
+                    raise ValueError(f"the options of {key!r} are a group of settings, not {value!r}")
         return values
 
     @property

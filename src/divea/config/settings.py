@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from divea.config.effects import without_effect
+from divea.config.effects import with_effect, without_effect
 from divea.config.group import Group, NamedGroup
 from divea.config.models import LastModelSettings, ModelSettings
 from divea.config.sources import combine_settings, read_settings_file
@@ -174,7 +174,7 @@ class Settings(Group):
                 raise InputError(f"unknown preset {base!r}; choose from {', '.join(PRESETS)}")
             given: Mapping[str, Any] = PRESETS[base]
         elif base is None or isinstance(base, Settings):
-            given = {} if base is None else base.model_dump(mode="json", exclude_unset=True)
+            given = {} if base is None else base._given()
         else:
             raise InputError(f"settings are a divea.Settings or the name of a preset, not {base!r}")
         settings: Settings = cls.checked(combine_settings(given, changes or {}))
@@ -188,10 +188,17 @@ class Settings(Group):
     @classmethod
     def load(cls, path: str | Path, **changes: Any) -> Settings:
         """Read a JSON, YAML or TOML file of settings, with changes on top."""
+        return cls.of(None, combine_settings(cls.read_file(path), changes))
+
+    @classmethod
+    def read_file(cls, path: str | Path) -> dict[str, Any]:
+        """The values of a JSON, YAML or TOML file; names and types are checked, effects are not."""
+        found = read_settings_file(path)
         try:
-            return cls.of(None, combine_settings(read_settings_file(path), changes))
+            cls.checked(combine_settings(found), stored=True)
         except InputError as error:
-            raise error if error.path is not None else InputError(str(error), path=path) from None
+            raise InputError(str(error), path=path) from None
+        return found
 
     @property
     def calibrates(self) -> bool:
@@ -211,6 +218,14 @@ class Settings(Group):
     def models(self) -> list[ModelSettings]:
         """The models of all iterations, in order."""
         return [self.model_at(iteration) for iteration in range(self.iterations)]
+
+    def _given(self) -> dict[str, Any]:
+        """The values that were given and have an effect, as plain JSON types."""
+        return with_effect(self, self.model_dump(mode="json", exclude_unset=True))
+
+    def in_use(self) -> dict[str, Any]:
+        """All values that have an effect, as plain JSON types; `Settings.load` reads them again."""
+        return with_effect(self, self.plain())
 
     def plain(self) -> dict[str, Any]:
         """All values as plain JSON types, without models that are not in use."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,18 +74,20 @@ def _drop_unused_options(combined: dict[str, Any], source: Mapping[str, Any], gr
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """A setting as the command line gives it; the value is read as JSON where it is JSON.
+    """A setting as the command line gives it; the value is JSON, a number or a string.
 
     >>> parse_assignment("model.rrea.steps=60"), parse_assignment("model.rrea.loss=hard")
     (('model.rrea.steps', 60), ('model.rrea.loss', 'hard'))
+    >>> parse_assignment("division.delta1=.5")  # not JSON, but what people write
+    ('division.delta1', 0.5)
     """
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise InputError(f"expected PATH=VALUE, as in model.rrea.steps=60; found {text!r}")
-    try:
-        return path, json.loads(value)
-    except ValueError:
-        return path, value
+    for read in (json.loads, float):
+        with suppress(ValueError, RecursionError):
+            return path, read(value)
+    return path, value
 
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Division of a task into subtasks that fit a size limit: DivEA's, ours and the rivals', under one
-interface."""
+interface.
+"""
 
 from __future__ import annotations
 

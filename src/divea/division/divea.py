@@ -209,7 +209,8 @@ class DivEA(Strategy):
 
     def _note_on_missing_seeds(self, task: AlignmentTask, subtasks: list[Subtask]) -> tuple[str, ...]:
         """A note if subtasks hold no seed: S is too small, or there are too few seeds for so many
-        subtasks."""
+        subtasks.
+        """
         without = sum(len(subtask.seeds) == 0 for subtask in subtasks)
         if not without or not len(task.seeds):
             return ()

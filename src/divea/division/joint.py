@@ -117,7 +117,8 @@ class Joint(Strategy):
 
     def _anchors(self, task: AlignmentTask, parts: JointParts, members: np.ndarray) -> list[Links]:
         """The seeds of each part, as many as its size allows; those with most neighbours inside come
-        first."""
+        first.
+        """
         seeds, size = task.seeds, self.first.size
         inside = _neighbours_in_same_part(task.source.adjacency, parts.source)[seeds.source]
         inside = inside + _neighbours_in_same_part(task.target.adjacency, parts.target)[seeds.target]

@@ -2,7 +2,8 @@
 
 Three partitioners: `metis` is the paper's. `kaminpar` is faster and takes less memory on millions of
 entities, but has to run in one thread to be deterministic. `random` is the paper's ablation: it shows what
-coherence is worth."""
+coherence is worth.
+"""
 
 from __future__ import annotations
 

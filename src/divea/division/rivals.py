@@ -11,7 +11,8 @@ SBP does this source first and target first. Every source-first part takes in th
 shares most of its source anchors, and so holds more counterparts, in a larger subtask. I-SBP does it again
 in each iteration, with the pseudo-seeds as further anchors. In LIME an entity may be matched in several
 subtasks. Here, as in every strategy, it is unmatched in one subtask, that of its source-first part, and
-context in the others."""
+context in the others.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ class Subtask:
 
     def local(self, task: AlignmentTask) -> AlignmentTask:
         """The subtask as a task of its own; a local id is a rank in `source_entities` or
-        `target_entities`."""
+        `target_entities`.
+        """
         return AlignmentTask(
             task.source.subgraph(self.source_entities),
             task.target.subgraph(self.target_entities),
@@ -129,7 +130,8 @@ class Division:
 
     def covers_unmatched_of(self, task: AlignmentTask) -> bool:
         """Whether the subtasks hold exactly the task's unmatched entities, so no seed was added or
-        removed."""
+        removed.
+        """
         lists = [subtask.unmatched for subtask in self.subtasks]
         return np.array_equal(np.sort(np.concatenate([*lists, np.zeros(0, np.int32)])), task.unmatched_source)
 

@@ -18,7 +18,8 @@ def summarise(division: Division, task: AlignmentTask, evidence: EvidenceSetting
     `source_evidence` is the informativeness of the source context for the unmatched entities, as a share of
     the whole graph's. `target_evidence` is that of the target side for the candidates, with the subtask's
     own anchors. `source_edges` and `target_edges` are the shares of the unmatched entities' and of the
-    candidates' edges that lie inside."""
+    candidates' edges that lie inside.
+    """
     settings = evidence or EvidenceSettings()
     source = Informativeness.of(task.source.adjacency, task.seeds.source, settings)
     target = Informativeness.of(task.target.adjacency, task.seeds.target, settings)

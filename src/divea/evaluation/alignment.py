@@ -1,4 +1,4 @@
-"""How good an alignment is: its ranked lists, and the pairs that it gave out."""
+"""The quality of an alignment: of its ranked lists, and of the pairs that it assigns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AlignmentMetrics:
-    """Figures over all gold links; one whose target is not in the list of its source is a miss."""
+    """Figures over all gold links; a link is a miss if its target is not in its source's ranked list."""
 
     protocol: Protocol
     links: int
@@ -28,10 +28,10 @@ class AlignmentMetrics:
     h5: float
     h10: float
     mrr: float
-    pairs: GivenPairs
+    pairs: AssignedPairMetrics
 
     def as_dict(self) -> dict[str, float]:
-        """The figures by the names that papers give them."""
+        """The figures under the names that papers use."""
         return {
             "coverage": self.coverage,
             "hits@1": self.h1,
@@ -42,49 +42,83 @@ class AlignmentMetrics:
 
 
 @dataclass(frozen=True)
-class GivenPairs:
-    """How good the one-to-one pairs are that were given out.
+class AssignedPairMetrics:
+    """Precision and recall of assigned one-to-one pairs.
 
-    Gold rarely knows every match. So a pair can be judged only if one of its ends stands in a gold
-    link: it is that link, or wrong. `judged_precision` is over those; `strict_precision` is over all
-    pairs, and calls wrong what gold knows nothing about. A wrong pair between two entities of gold links
-    is noticed twice as easily as a right one; `end_precision` counts entities instead, and is what a
-    confidence promises.
+    Gold links rarely contain every match. A pair can therefore be judged only if one of its ends is in a
+    gold link: it is correct if it is that link, and wrong otherwise.
     """
 
     given: int
+    """Assigned pairs."""
     judged: int
+    """Assigned pairs with at least one end in a gold link."""
     ends: int
-    """Ends of given pairs that stand in a gold link."""
+    """Ends of assigned pairs that are in a gold link."""
     correct: int
+    """Assigned pairs that are gold links."""
     links: int
+    """Gold links."""
 
     @property
     def judged_precision(self) -> float:
+        """The share of correct pairs among those that can be judged."""
         return self.correct / self.judged if self.judged else 0.0
 
     @property
     def end_precision(self) -> float:
+        """The precision by ends: the share of ends of correct pairs among all ends in gold links.
+
+        A wrong pair between two entities of gold links can be noticed at either end, and so twice as easily
+        as a correct one. Counting ends corrects for that. This is the figure that confidence predicts.
+        """
         return 2 * self.correct / self.ends if self.ends else 0.0
 
     @property
     def strict_precision(self) -> float:
+        """The share of correct pairs among all; pairs that cannot be judged count as wrong."""
         return self.correct / self.given if self.given else 0.0
 
     @property
     def recall(self) -> float:
+        """The share of gold links that are assigned."""
         return self.correct / self.links if self.links else 0.0
 
 
 def evaluate_alignment(
-    matches: Matches, given: Links, division: Division, gold: Links, protocol: Protocol = "open"
+    matches: Matches, assigned: Links, division: Division, gold: Links, protocol: Protocol = "open"
 ) -> AlignmentMetrics:
     """Compare an alignment with gold links.
 
-    closed: of each list, only targets that stand in gold links count. The entities competed as in open.
+    Parameters
+    ----------
+    matches
+        The ranked lists.
+    assigned
+        The assigned one-to-one pairs.
+    division
+        The division that the alignment was computed with, for its coverage.
+    protocol
+        With "closed", only targets of gold links count in a ranked list. The alignment itself was computed
+        among all entities nevertheless.
+
+    Examples
+    --------
+    Two perfect lists of one target each, and only one of the two pairs assigned.
+
+    >>> from divea.division import Whole
+    >>> from divea.graphs.planted import planted_pair
+    >>> from divea.types import Matches
+    >>> pair = planted_pair(entities=6, triples=20, seeds=4)
+    >>> target, score = pair.gold.target[:, None], np.ones((2, 1), np.float32)
+    >>> matches = Matches(pair.gold.source, target, score, np.ones(2, bool))
+    >>> assigned = Links.from_pairs(pair.gold.pairs[:1])
+    >>> found = evaluate_alignment(matches, assigned, Whole().divide(pair.task), pair.gold)
+    >>> found.h1, found.pairs.judged_precision, found.pairs.recall
+    (1.0, 1.0, 0.5)
     """
-    among = np.unique(gold.target) if protocol == "closed" else None
-    ranks = RankMetrics.of(listed_ranks(matches, gold, among))
+    ranked_targets = np.unique(gold.target) if protocol == "closed" else None
+    ranks = RankMetrics.of(listed_ranks(matches, gold, ranked_targets))
     return AlignmentMetrics(
         protocol,
         len(gold),
@@ -93,17 +127,31 @@ def evaluate_alignment(
         ranks.h5,
         ranks.h10,
         ranks.mrr,
-        judge(given, gold),
+        judge(assigned, gold),
     )
 
 
-def judge(given: Links, gold: Links) -> GivenPairs:
+def judge(assigned: Links, gold: Links) -> AssignedPairMetrics:
     """Compare one-to-one pairs with gold links.
 
-    >>> judge(Links.from_pairs([(0, 0), (1, 2), (7, 7)]), Links.from_pairs([(0, 0), (1, 1)]))
-    GivenPairs(given=3, judged=2, ends=3, correct=1, links=2)
+    Examples
+    --------
+    The pair (0, 0) is correct, (1, 2) is wrong, and (7, 7) cannot be judged.
+
+    >>> found = judge(Links.from_pairs([(0, 0), (1, 2), (7, 7)]), Links.from_pairs([(0, 0), (1, 1)]))
+    >>> found.given, found.judged, found.ends, found.correct, found.links
+    (3, 2, 3, 1, 2)
+    >>> found.judged_precision, round(found.end_precision, 3), round(found.strict_precision, 3), found.recall
+    (0.5, 0.667, 0.333, 0.5)
     """
-    by_source, by_target = np.isin(given.source, gold.source), np.isin(given.target, gold.target)
-    judged, ends = (by_source | by_target).sum(), by_source.sum() + by_target.sum()
-    keys, known = (links.source.astype(np.int64) << 32 | links.target for links in (given, gold))
-    return GivenPairs(len(given), int(judged), int(ends), int(np.isin(keys, known).sum()), len(gold))
+    in_source, in_target = np.isin(assigned.source, gold.source), np.isin(assigned.target, gold.target)
+    assigned_keys, gold_keys = (
+        links.source.astype(np.int64) << 32 | links.target for links in (assigned, gold)
+    )
+    return AssignedPairMetrics(
+        given=len(assigned),
+        judged=int((in_source | in_target).sum()),
+        ends=int(in_source.sum() + in_target.sum()),
+        correct=int(np.isin(assigned_keys, gold_keys).sum()),
+        links=len(gold),
+    )

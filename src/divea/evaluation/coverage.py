@@ -1,4 +1,4 @@
-"""Coverage of a division: the share of gold links that its subtasks could find at all."""
+"""Coverage of a division: the share of gold links that its subtasks can find."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many gold links a division leaves within reach.
-
-    `covered` counts links whose target is a candidate in the subtask that must match the source.
-    `together` counts links whose two ends stand in any one subtask, as the papers of SBP count.
-    """
+    """The number of gold links that the subtasks of a division can find."""
 
     links: int
+    """Gold links."""
     covered: int
+    """Links with a target that is a candidate in the subtask that matches their source."""
     together: int
+    """Links with both ends in any one subtask, as the papers on SBP count."""
     covered_by_subtask: tuple[int, ...]
     links_by_subtask: tuple[int, ...]
+    """For each subtask, the links with a source that it matches."""
 
     @property
     def share(self) -> float:
-        """The figure that is called coverage everywhere."""
+        """The share of covered links: the figure called coverage everywhere."""
         return self.covered / self.links if self.links else 0.0
 
     @property
     def share_together(self) -> float:
+        """The share of links with both ends in any one subtask."""
         return self.together / self.links if self.links else 0.0
 
 
 def coverage(division: Division, gold: Links) -> Coverage:
-    """Coverage of gold links; only the evaluator knows them.
+    """The coverage of gold links by the subtasks of a division.
+
+    Examples
+    --------
+    Without division, every link can be found.
 
     >>> from divea.division import Whole
     >>> from divea.graphs.synth import SynthConfig, synthesise
@@ -47,12 +52,12 @@ def coverage(division: Division, gold: Links) -> Coverage:
     1.0
     """
     covered, links = [], []
-    together = np.zeros(len(gold), dtype=bool)
+    is_together = np.zeros(len(gold), dtype=bool)
     for subtask in division.subtasks:
-        mine = np.isin(gold.source, subtask.unmatched)
-        links.append(int(mine.sum()))
-        covered.append(int(np.isin(gold.target[mine], subtask.candidates).sum()))
-        together |= np.isin(gold.source, subtask.source_entities) & np.isin(
+        is_matched_here = np.isin(gold.source, subtask.unmatched)
+        links.append(int(is_matched_here.sum()))
+        covered.append(int(np.isin(gold.target[is_matched_here], subtask.candidates).sum()))
+        is_together |= np.isin(gold.source, subtask.source_entities) & np.isin(
             gold.target, subtask.target_entities
         )
-    return Coverage(len(gold), sum(covered), int(together.sum()), tuple(covered), tuple(links))
+    return Coverage(len(gold), sum(covered), int(is_together.sum()), tuple(covered), tuple(links))

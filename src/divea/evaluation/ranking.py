@@ -1,4 +1,4 @@
-"""Where the true target stands in each source's ranking, under the open or the closed protocol."""
+"""The rank of the true target among the targets of each source, by the open or the closed protocol."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from divea.types import Embeddings, Matches
 
 Ranks = npt.NDArray[np.int64]
-"""1 for the best; 0 where the true target was not there to be ranked, which is a miss."""
+"""1 for the best rank; 0 if the true target was not ranked, which is a miss."""
 
 Protocol = Literal["open", "closed"]
 """open: every source without a seed is matched with every target without a seed.
-closed: sources and targets of the test links only. Easier, and unknown to any user."""
+closed: only sources and targets of the test links are. It is easier, and a user cannot do it."""
+
+_LINKS_AT_A_TIME = 256
+"""Links that are compared with a whole block at a time: all at once would need several times its memory."""
 
 
 def gold_ranks(
@@ -33,60 +36,110 @@ def gold_ranks(
     random_seed: int = 0,
     memory: int = 1 << 30,
 ) -> Ranks:
-    """The rank of each gold link's target among all candidates; ties as `divea.matching` breaks them.
+    """The rank of each gold link's target among all candidates; ties are broken as in `divea.matching`.
 
-    Methods in which sources compete (CSLS, Sinkhorn) see all sources of the protocol, not only
-    those of the links.
+    Methods in which sources compete (CSLS, Sinkhorn) use all sources of the protocol, not only those of the
+    gold links.
+
+    Parameters
+    ----------
+    method
+        A matching method of `divea.matching.METHODS`.
+    protocol
+        Which sources and targets are matched; see `Protocol`.
+    memory
+        Bytes that matching may use beside the embeddings.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from divea.graphs.planted import planted_pair
+    >>> from divea.types import Embeddings
+    >>> pair = planted_pair(entities=6, triples=20, seeds=4)
+    >>> source, target = torch.zeros(6, 6), torch.zeros(6, 6)
+    >>> source[pair.gold.source] = torch.eye(6)[:2]
+    >>> target[pair.gold.target] = torch.eye(6)[:2]
+    >>> gold_ranks(Embeddings(source, target), pair.task, pair.gold).tolist()
+    [1, 1]
+    """
+    from divea.matching.methods import score_blocks, shuffled
+
+    sources, candidates = _competitors(task, gold, protocol)
+    columns = shuffled(candidates, random_seed)
+    row, column = _rows_and_columns(gold, sources, columns, task.target.num_entities)
+    ranks = np.zeros(len(gold), dtype=np.int64)
+    for first, block in score_blocks(embeddings, sources, columns, method=method, memory=memory):
+        here = np.flatnonzero((row >= first) & (row < first + len(block)))
+        ranks[here] = _ranks_in_block(block, row[here] - first, column[here])
+    return ranks
+
+
+def _competitors(task: AlignmentTask, gold: Links, protocol: Protocol) -> tuple[Ids, Ids]:
+    """The sources and the targets that are matched with each other."""
+    if protocol == "open":
+        return task.unmatched_source, task.unmatched_target
+    return np.unique(gold.source), np.unique(gold.target)
+
+
+def _rows_and_columns(
+    gold: Links, sources: Ids, columns: Ids, num_targets: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The row and the column of each gold link in the score matrix; -1 for both if one does not exist."""
+    column_of_target = np.full(num_targets, -1)
+    column_of_target[columns] = np.arange(len(columns))
+    row, column = np.searchsorted(sources, gold.source), column_of_target[gold.target]
+    is_ranked = (column >= 0) & (row < len(sources))
+    is_ranked[is_ranked] = sources[row[is_ranked]] == gold.source[is_ranked]
+    return np.where(is_ranked, row, -1), np.where(is_ranked, column, -1)
+
+
+def _ranks_in_block(block: torch.Tensor, rows: np.ndarray, columns: np.ndarray) -> Ranks:
+    """The rank of each given entry in its row.
+
+    It is one more than the number of columns with a higher score, or with the same score and a lower
+    number, which is the order in which ties are broken.
     """
     import torch
 
-    from divea.matching.methods import score_blocks, shuffled
-
-    if protocol == "open":
-        sources, candidates = task.unmatched_source, task.unmatched_target
-    else:
-        sources, candidates = np.unique(gold.source), np.unique(gold.target)
-    columns = shuffled(candidates, random_seed)
-    column_of = np.full(task.target.num_entities, -1)
-    column_of[columns] = np.arange(len(columns))
-    ranks = np.zeros(len(gold), dtype=np.int64)
-    row = np.searchsorted(sources, gold.source)
-    covered = (column_of[gold.target] >= 0) & (row < len(sources))
-    covered[covered] = sources[row[covered]] == gold.source[covered]
-    for start, block in score_blocks(embeddings, sources, columns, method=method, memory=memory):
-        here = np.flatnonzero(covered & (row >= start) & (row < start + len(block)))
-        rows = torch.from_numpy(row[here] - start).to(block.device)
-        places = torch.from_numpy(column_of[gold.target[here]]).to(block.device)
-        ranks[here] = _ranks_in_block(block, rows, places).cpu().numpy()
-    return ranks
+    if not len(rows):
+        return np.zeros(0, dtype=np.int64)
+    numbers = torch.arange(block.shape[1], device=block.device)
+    all_rows, all_columns = (torch.from_numpy(ids).to(block.device) for ids in (rows, columns))
+    ranks = []
+    for row, column in zip(
+        torch.split(all_rows, _LINKS_AT_A_TIME), torch.split(all_columns, _LINKS_AT_A_TIME), strict=True
+    ):
+        scores, own_score = block[row], block[row, column][:, None]
+        is_ahead = (scores > own_score) | ((scores == own_score) & (numbers < column[:, None]))
+        ranks.append(is_ahead.sum(dim=1) + 1)
+    return np.asarray(torch.cat(ranks).cpu().numpy())
 
 
 def listed_ranks(matches: Matches, gold: Links, among: Ids | None = None) -> Ranks:
-    """The rank of each gold link's target in a table of matches, 0 where it is not listed.
+    """The rank of each gold link's target in the ranked lists, 0 if it is not listed.
 
-    With `among`, sorted ids, only those targets are counted.
+    Parameters
+    ----------
+    among
+        Count only these targets; None for all.
+
+    Examples
+    --------
+    >>> from divea.types import Matches
+    >>> matches = Matches(np.array([7]), np.array([[3, 5]]), np.float32([[.9, .4]]), np.array([True]))
+    >>> gold = Links.from_pairs([(7, 5), (8, 3)])
+    >>> listed_ranks(matches, gold).tolist(), listed_ranks(matches, gold, np.array([5])).tolist()
+    ([2, 0], [1, 0])
     """
     order = np.argsort(matches.source)
-    at = np.searchsorted(matches.source[order], gold.source)
-    known = at < len(order)
-    known[known] = matches.source[order[at[known]]] == gold.source[known]
+    position = np.searchsorted(matches.source[order], gold.source)
+    is_listed_source = position < len(order)
+    is_listed_source[is_listed_source] = (
+        matches.source[order[position[is_listed_source]]] == gold.source[is_listed_source]
+    )
     ranks = np.zeros(len(gold), dtype=np.int64)
-    listed = matches.target[order[at[known]]]
-    counted = listed >= 0 if among is None else np.isin(listed, among)
-    hit = (listed == gold.target[known][:, None]) & counted
-    ranks[known] = np.where(hit, np.cumsum(counted, axis=1), 0).max(axis=1, initial=0)
+    listed = matches.target[order[position[is_listed_source]]]
+    is_counted = listed >= 0 if among is None else np.isin(listed, among)
+    is_hit = (listed == gold.target[is_listed_source][:, None]) & is_counted
+    ranks[is_listed_source] = np.where(is_hit, np.cumsum(is_counted, axis=1), 0).max(axis=1, initial=0)
     return ranks
-
-
-def _ranks_in_block(block: torch.Tensor, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """One more than the number of columns that score higher, or as high and were drawn earlier."""
-    import torch
-
-    columns = torch.arange(block.shape[1], device=block.device)
-    ranks = []
-    # In slices, because a comparison of all rows at once is several times the block.
-    for part, place in zip(torch.split(rows, 256), torch.split(places, 256), strict=True):
-        scores, own = block[part], block[part, place][:, None]
-        ahead = (scores > own) | ((scores == own) & (columns < place[:, None]))
-        ranks.append(ahead.sum(dim=1) + 1)
-    return torch.cat(ranks) if ranks else rows

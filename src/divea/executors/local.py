@@ -95,7 +95,8 @@ class Local(Executor):
 
     def _start_workers(self, count: int) -> None:
         """Start workers until there are `count`; a new one takes over the number, and GPU, of one that
-        died."""
+        died.
+        """
         taken = {worker.number for worker in self._workers}
         for number in range(count):
             if number not in taken and len(self._workers) < count:

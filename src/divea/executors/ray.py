@@ -1,7 +1,8 @@
 """The Ray executor: an existing cluster, or one of its own on this machine (`pip install divea[ray]`).
 
 Jobs are Ray tasks: Ray places them, and tries them again where a worker or a node is lost. Nodes open the
-graphs in the run directory if they see it; otherwise they receive them through Ray's object store."""
+graphs in the run directory if they see it; otherwise they receive them through Ray's object store.
+"""
 
 from __future__ import annotations
 

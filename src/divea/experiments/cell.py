@@ -40,7 +40,8 @@ class Cell:
     @property
     def key(self) -> str:
         """Names everything that decides the result and nothing else: recipes share the runs of equal
-        cells."""
+        cells.
+        """
         found = asdict(self)
         del found["method"]
         if not self.is_sized:

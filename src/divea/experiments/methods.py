@@ -7,7 +7,8 @@ fewer steps. A supervised run is one iteration, because five times as many steps
 seeds (docs/notes/reproduce.md).
 
 `DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
-Averaging helps any division, so the rivals are also run with it ("averaged")."""
+Averaging helps any division, so the rivals are also run with it ("averaged").
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from divea.config import Settings, combine_settings, parse_assignment
-from divea.config.effects import without_effect
+from divea.config.effects import leaf_paths, with_effect
 from divea.errors import InputError
 
 METHODS: dict[str, dict[str, Any]] = {
-    "CPS (sup)": {"division": "cps", "iterations": 1},
+    "CPS (sup)": {"division": "cps"},
     "CPS (semi)": {"division": "cps"},
     "CPS (semi), averaged": {"division": "cps", "matching.average": 3},
-    "SBP (sup)": {"division": "sbp", "iterations": 1},
+    "SBP (sup)": {"division": "sbp"},
     "SBP (semi)": {"division": "sbp"},
     "SBP (semi), averaged": {"division": "sbp", "matching.average": 3},
     "I-SBP": {"division": "isbp"},
@@ -59,37 +60,33 @@ def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -
     sources: list[dict[str, Any]] = [COMMON, {"model": model}, MODELS.get(model, {}), METHODS[method]]
     if METHODS[method]["division"] in ("divea", "random"):
         sources.append({"division": SHARES[scale]})
-    settings = combine_settings(*sources, *({path: value} for path, value in changes.items()))
-    for path in _without_effect(settings):
-        _remove(settings, path)
-    return settings
-
-
-def _without_effect(settings: dict[str, Any]) -> list[str]:
+    sources += [{path: value} for path, value in changes.items()]
+    if method.endswith("(sup)"):
+        sources.append({"iterations": 1})
+    settings = combine_settings(*sources)
     # A cell has more than one subtask in general; those with one drop their division later.
     checked: Settings = Settings.checked({**settings, "subtasks": 2}, stored=True)
-    return [path for path, _ in without_effect(checked)]
-
-
-def _remove(settings: dict[str, Any], path: str) -> None:
-    *groups, name = path.split(".")
-    for group in groups:
-        settings = settings[group]
-    settings.pop(name, None)
+    return with_effect(checked, settings)
 
 
 def read_changes(texts: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
     """Settings to change for all methods alike, as `model.rrea.steps=100`; checked against every model."""
     changes = dict(parse_assignment(text) for text in texts)
-    for path in changes:
+    for path in leaf_paths(combine_settings(changes)):
         if path in _FIXED:
             raise InputError(f"{path} is part of the experiment and cannot be set")
+        group, _, rest = path.partition(".")
+        if group == "model" and not any(_is_option_of(rest, model) for model in models):
+            raise InputError(f"{path} has no effect: the models are {', '.join(models)}")
     for model in models:
-        own = {path: value for path, value in changes.items() if _is_for(path, model)}
+        own = {
+            path: value
+            for path, value in changes.items()
+            if not path.startswith("model.") or _is_option_of(path.removeprefix("model."), model)
+        }
         Settings.checked(combine_settings(COMMON, {"model": model}, own), stored=True)
     return changes
 
 
-def _is_for(path: str, model: str) -> bool:
-    group, _, rest = path.partition(".")
-    return group != "model" or rest.partition(".")[0] in model.split("+")
+def _is_option_of(option: str, model: str) -> bool:
+    return option.partition(".")[0] in model.split("+")

@@ -1,5 +1,6 @@
 """Runs a cell in a run directory and measures it. Gold is read after the run has finished, and nowhere
-else."""
+else.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ from divea.runs.align import align_in
 from divea.runs.directory import open_run
 from divea.runs.journal import read_journal
 from divea.runs.layout import METRICS
+from divea.runs.log import read_log
 from divea.runs.manifest import Manifest
 
 
@@ -85,7 +87,7 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
     metrics = {
         "iterations": [_quality(iteration, gold) for iteration in iterations],
         "links": len(gold),
-        **_costs(manifest, iterations),
+        **_costs(run, manifest, iterations),
         "device": _device_name(manifest.device),
         "jobs": jobs,
     }
@@ -158,8 +160,10 @@ def _quality(iteration: Iteration, gold: Links) -> dict[str, Any]:
     }
 
 
-def _costs(manifest: Manifest, iterations: Sequence[Iteration]) -> dict[str, float]:
-    """Wall time and peak memory, from the stages of the run."""
+def _costs(run: Path, manifest: Manifest, iterations: Sequence[Iteration]) -> dict[str, float]:
+    """Wall time and peak memory, from the stages of the run; none if it was interrupted."""
+    if _starts(run) > 1:
+        return {}
     seconds: dict[str, float] = {}
     for stage in manifest.stages:
         seconds[stage["stage"]] = seconds.get(stage["stage"], 0.0) + stage["seconds"]
@@ -173,6 +177,13 @@ def _costs(manifest: Manifest, iterations: Sequence[Iteration]) -> dict[str, flo
         "subtask_seconds": solving / max(subtasks, 1),
         "memory_mib": max((stage[peak] for stage in manifest.stages), default=0) / (1 << 20),
     }
+
+
+def _starts(run: Path) -> int:
+    """How often the run was started until it finished."""
+    events = [event["event"] for event in read_log(run)]
+    end = events.index("finished") if "finished" in events else len(events)
+    return events[:end].count("started")
 
 
 def _reset_gpu_peak(device: str) -> None:

@@ -80,11 +80,13 @@ class Row:
         return [found[measure] for found in self.by_split.values()]
 
     def mean(self, measure: str) -> float:
+        """The mean over splits; NaN if a split does not have the figure."""
         return float(np.mean(self.values(measure)))
 
-    def spread(self, measure: str) -> float | None:
-        """The standard deviation over splits."""
-        return float(np.std(self.values(measure), ddof=1)) if len(self.by_split) > 1 else None
+    def spread(self, measure: str) -> float:
+        """The standard deviation over splits; NaN for a single one."""
+        values = self.values(measure)
+        return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
     @property
     def place(self) -> tuple[Any, ...]:
@@ -116,7 +118,8 @@ def _value(record: dict[str, Any], measure: str, iteration: int) -> float:
     found = record["iterations"][iteration]
     if measure == "H@1 / coverage":
         return float(found["H@1"] / found["coverage"]) if found["coverage"] else 0.0
-    return float(found[measure] if measure in found else record[measure])
+    # A run that was interrupted has no costs.
+    return float(found[measure] if measure in found else record.get(measure, float("nan")))
 
 
 def _paper(recipe: Recipe, at: _Place, reference: Reference | None) -> dict[str, float | None]:
@@ -171,7 +174,7 @@ def _compared(row: Row, ours: Row | None, recipe: Recipe) -> dict[str, str]:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
+    if value is None or np.isnan(value):
         return ""
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.1f}"
 

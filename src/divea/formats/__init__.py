@@ -1,4 +1,4 @@
-"""Files in and out: graphs, mappings and task folders in the formats that people use."""
+"""Reads and writes graphs, mappings and task folders in the common formats."""
 
 from divea.formats.graph_files import read_graph, write_graph
 from divea.formats.mapping_files import mapping_table, read_mappings, write_mappings

@@ -1,4 +1,4 @@
-"""One graph in one file, in any of the formats."""
+"""Reads and writes one knowledge graph in one file, in any of the formats."""
 
 from __future__ import annotations
 
@@ -17,23 +17,36 @@ from divea.graphs import GraphBuilder, KnowledgeGraph
 from divea.io import new_file
 
 COLUMNS = GRAPH_HEADERS[0]
+"""The columns of the tables of triples that divea writes."""
 
 
 def read_graph(path: str | Path) -> KnowledgeGraph:
     """Read a knowledge graph from N-Triples, Turtle, RDF/XML, TSV, CSV or Parquet.
 
-    The format is told by the content, then by the name; .gz, .bz2, .xz and .zst are opened.
-    A table has three columns, head, relation and tail, with or without a header.
+    The format is recognised by the content and, if that does not decide, by the name. Files compressed with
+    gzip, bzip2, xz or zstandard are decompressed. A TSV or CSV file has three columns, head, relation and
+    tail, with or without a header. Literals of RDF become attributes.
+
+    Raises InputError if the file cannot be read; the message names the line if it is known.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "graph.csv"
+    ...     _ = path.write_text("head,relation,tail\\nRome,capital of,Italy\\nMilan,city in,Italy\\n")
+    ...     read_graph(path)
+    KnowledgeGraph(3 entities, 2 relations, 2 triples)
     """
     path = Path(path)
     kind = kind_of(path)
     if kind in SYNTAX:
         return read_rdf(path, kind)
     if kind in ("sssom", "oaei"):
-        raise InputError("holds mappings, not a graph", path=path)
+        raise InputError("contains mappings, not a graph", path=path)
     graph = read_parquet_triples(path) if kind == "parquet" else _read_table(path)
     if graph.num_triples == 0:
-        raise InputError("holds no triples", path=path)
+        raise InputError("contains no triples", path=path)
     return graph
 
 
@@ -51,7 +64,7 @@ def _read_table(path: Path) -> KnowledgeGraph:
 
 
 def read_parquet_triples(path: Path) -> KnowledgeGraph:
-    """Triples in a Parquet file whose columns have one of the usual sets of names."""
+    """Read triples from a Parquet file with the columns of one of `GRAPH_HEADERS`, among others."""
     found = column_names(path)
     names = next((header for header in GRAPH_HEADERS if set(header) <= set(found)), COLUMNS)
     builder = GraphBuilder()
@@ -61,27 +74,37 @@ def read_parquet_triples(path: Path) -> KnowledgeGraph:
 
 
 def triple_labels(graph: KnowledgeGraph) -> pa.Table:
-    """The triples as a table of labels."""
+    """The triples as a table of labels with the columns head, relation and tail."""
     heads, relations, tails = (pa.array(np.ascontiguousarray(column)) for column in graph.triples.T)
     columns = graph.entities.take(heads), graph.relations.take(relations), graph.entities.take(tails)
     return pa.table(dict(zip(COLUMNS, columns, strict=True)))
 
 
 def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
-    """Write a graph as the name of the file says: .nt, .ttl, .tsv, .csv or .parquet.
+    """Write a graph to a file; if that fails, no file is left behind.
 
-    Only the RDF formats hold literals, and none of these holds an entity that stands in no
-    statement; a divea task folder holds both.
+    The suffix selects the format: .nt, .ttl, .tsv, .csv or .parquet. Except after .parquet, a second suffix
+    .gz, .bz2, .xz or .zst compresses the file. Only .nt and .ttl hold literals. No format holds entities
+    without triples; a divea task folder holds both.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> graph = KnowledgeGraph.from_triples([("Rome", "capital of", "Italy")])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_graph(graph, f"{folder}/graph.nt.gz")
+    ...     read_graph(f"{folder}/graph.nt.gz") == graph
+    True
     """
     path = Path(path)
     suffix = suffix_of(path)
     if suffix not in (".nt", ".ttl", ".tsv", ".csv", ".parquet"):
-        raise InputError("cannot tell a graph format: use .nt, .ttl, .tsv, .csv or .parquet", path=path)
-    with new_file(path) as aside:
+        raise InputError("unknown graph format: use .nt, .ttl, .tsv, .csv or .parquet", path=path)
+    with new_file(path) as temporary:
         if suffix in (".nt", ".ttl"):
             # N-Triples is a subset of Turtle.
-            write_ntriples(graph, aside)
+            write_ntriples(graph, temporary)
         elif suffix == ".parquet":
-            pq.write_table(triple_labels(graph), aside, compression="zstd")
+            pq.write_table(triple_labels(graph), temporary, compression="zstd")
         else:
-            write_columns(aside, triple_labels(graph), header=True)
+            write_columns(temporary, triple_labels(graph), header=True)

@@ -1,4 +1,4 @@
-"""Files that say which label stands behind which id of a folder."""
+"""Reads the files of a task folder that give the label of each id."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from divea.types import Ids
 
 
 class IdLabels:
-    """The ids of one file and the label of each; both are told apart as text."""
+    """The ids of one file and the label of each; ids are compared as text.
+
+    Raises InputError if an id or a label appears twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         batches = list(read_columns(path, ("id", "label")))
         if not batches:
-            raise InputError("holds no ids", path=path)
+            raise InputError("contains no ids", path=path)
         ids = pa.concat_arrays([batch["id"] for batch in batches])
         labels = pa.concat_arrays([batch["label"] for batch in batches])
         _refuse_repeats(path, "id", ids)
@@ -33,13 +36,18 @@ class IdLabels:
         self.labels = labels.take(pa.array(order))
 
     def find(self, ids: pa.Array) -> Ids:
-        """Row of each id, -1 where there is none."""
+        """The position in `labels` of each id, -1 for an unknown id."""
         return find_labels(ids, self._ids, self._hashes)
 
     def labelled(self, ids: pa.Array, path: Path, line: int, relations: IdLabels | None = None) -> pa.Array:
-        """The labels of ids that stand in `path` from `line` on.
+        """The labels of a column of ids, dictionary-encoded.
 
-        `relations` only serves a better message, for an entity id that is a relation's.
+        Parameters
+        ----------
+        path, line
+            The file that the ids come from and the line of the first one, for error messages.
+        relations
+            For ids of entities, the ids of relations: an id that is found there gets a better message.
         """
         rows = self.find(ids)
         unknown = np.flatnonzero(rows < 0)
@@ -58,4 +66,4 @@ def _refuse_repeats(path: Path, what: str, column: pa.Array) -> None:
     if len(repeated):
         value = repeated[0]["values"].as_py()
         line = int(np.flatnonzero(pc.equal(column, value))[1]) + 1
-        raise InputError(f"the {what} {value!r} stands here twice", path=path, line=line)
+        raise InputError(f"the {what} {value!r} appears twice", path=path, line=line)

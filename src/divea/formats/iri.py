@@ -1,4 +1,4 @@
-"""Labels as RDF terms and back: RDF can only name things by IRIs and blank nodes."""
+"""Converts labels to RDF terms and back: in RDF, only IRIs and blank nodes name things."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pyoxigraph import BlankNode, NamedNode
 from divea.graphs.labels import as_labels
 
 _PREFIX = "urn:divea:"
-_BLANK = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
+_BLANK_NODE = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
 
 
 def to_iri(label: str) -> str:
-    """The label itself where it is an IRI, otherwise one that `from_iri` turns back into it.
+    """The label itself if it is an IRI, otherwise an IRI that `from_iri` turns back into the label.
 
     >>> to_iri("http://example.org/a"), to_iri("New York")
     ('http://example.org/a', 'urn:divea:New%20York')
@@ -33,7 +33,7 @@ def to_iri(label: str) -> str:
 
 
 def to_urn(label: str) -> str:
-    """Any label at all as a plain ASCII IRI.
+    """Any label as an ASCII IRI that `from_iri` turns back into the label.
 
     >>> to_urn("http://example.org/a")
     'urn:divea:http%3A%2F%2Fexample.org%2Fa'
@@ -42,13 +42,21 @@ def to_urn(label: str) -> str:
 
 
 def from_iri(iri: str) -> str:
-    """The label that `to_iri` or `to_urn` was given."""
+    """The label of an IRI that `to_iri` or `to_urn` returned; other IRIs are labels themselves.
+
+    >>> from_iri("urn:divea:New%20York"), from_iri("http://example.org/a")
+    ('New York', 'http://example.org/a')
+    """
     return unquote(iri[len(_PREFIX) :]) or iri if iri.startswith(_PREFIX) else iri
 
 
 def entity_terms(labels: Iterable[str]) -> list[str]:
-    """Labels as N-Triples terms; a label like `_:b0` is a blank node."""
-    return [label if _BLANK.match(label) else f"<{to_iri(label)}>" for label in labels]
+    """Labels as N-Triples terms; a label such as `_:b0` is a blank node.
+
+    >>> entity_terms(["http://example.org/a", "_:b0"])
+    ['<http://example.org/a>', '_:b0']
+    """
+    return [label if _BLANK_NODE.match(label) else f"<{to_iri(label)}>" for label in labels]
 
 
 def relation_terms(labels: Iterable[str]) -> list[str]:
@@ -57,7 +65,7 @@ def relation_terms(labels: Iterable[str]) -> list[str]:
 
 
 def labels_of_iris(iris: pa.Array) -> pa.Array:
-    """`from_iri` for a whole column, which almost never holds one of ours."""
+    """`from_iri` for a whole column; columns without an IRI of `to_urn`, which most are, are not copied."""
     if pc.any(pc.starts_with(iris, _PREFIX)).as_py():
         return as_labels([from_iri(iri) for iri in iris.to_pylist()])
     return iris

@@ -1,9 +1,9 @@
-"""The folder layout of JAPE and DBP15K: integer ids everywhere, and files that explain them.
+"""The folder layout of JAPE and DBP15K: triples and seeds as integer ids, with files that give the labels.
 
 ent_ids_1, ent_ids_2     id, label
 rel_ids_1, rel_ids_2     id, label (optional)
 triples_1, triples_2     head id, relation id, tail id
-sup_ent_ids              source id, target id: the seeds
+sup_ent_ids              source id, target id: the seeds (optional)
 ref_ent_ids              test links, which only `divea.evaluation` reads
 """
 
@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from divea.formats.delimited import read_columns, write_columns, write_numbers
 from divea.formats.id_labels import IdLabels
-from divea.formats.layouts import SIDES, lost
+from divea.formats.layouts import SIDES, omissions
 from divea.graphs import AlignmentTask, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL, as_labels
 
 
 class Jape:
-    """See the module's text."""
+    """The layout of JAPE and DBP15K; the module's docstring lists its files."""
 
     name = "jape"
 
@@ -39,48 +39,48 @@ class Jape:
         return path if path.is_file() else None
 
     def relabel(self, folder: Path, mappings: pa.Table) -> pa.Table:
-        """Ids become labels where a column consists of the folder's ids; labels stay."""
+        """Replace the folder's ids by labels; a column without any of its ids is a column of labels."""
         for side, column in zip(SIDES, ("source", "target"), strict=True):
             known = IdLabels(folder / f"ent_ids_{side}")
             values = as_labels(mappings[column])
             rows = known.find(values)
             if (rows >= 0).any():
-                unknown = pa.array(rows < 0)
                 found = known.labels.take(pa.array(rows, mask=rows < 0))
-                # An id of the other graph, or of none, stays as it is for the error message.
-                labels = pc.if_else(unknown, values, found)
+                # An unknown id, or one of the other graph, stays as it is and appears in the error message.
+                labels = pc.if_else(pa.array(rows < 0), values, found)
                 mappings = mappings.set_column(mappings.column_names.index(column), column, labels)
         return mappings
 
     def write(self, task: AlignmentTask, folder: Path) -> list[str]:
-        # One id space for both graphs, and one for relations, so that none can collide.
-        first = np.cumsum([0, task.source.num_entities])
+        # Ids of the target follow those of the source, for entities and for relations, so none is used twice.
+        first_entity = np.cumsum([0, task.source.num_entities])
         first_relation = np.cumsum([0, task.source.num_relations])
-        for graph, side, at, relation_at in zip(
-            (task.source, task.target), SIDES, first, first_relation, strict=True
+        for graph, side, entity, relation in zip(
+            (task.source, task.target), SIDES, first_entity, first_relation, strict=True
         ):
-            _write_ids(folder / f"ent_ids_{side}", graph.entities, int(at))
-            _write_ids(folder / f"rel_ids_{side}", graph.relations, int(relation_at))
-            shifted = graph.triples + np.array([at, relation_at, at], dtype=np.int32)
-            write_numbers(folder / f"triples_{side}", shifted)
-        write_numbers(folder / "sup_ent_ids", task.seeds.pairs + first.astype(np.int32))
-        return lost(task, attributes=True, isolated=False)
+            _write_ids(folder / f"ent_ids_{side}", graph.entities, int(entity))
+            _write_ids(folder / f"rel_ids_{side}", graph.relations, int(relation))
+            triples = graph.triples + np.array([entity, relation, entity], dtype=np.int32)
+            write_numbers(folder / f"triples_{side}", triples)
+        write_numbers(folder / "sup_ent_ids", task.seeds.pairs + first_entity.astype(np.int32))
+        return omissions(task, attributes=True, isolated=False)
 
 
 def _read_side(folder: Path, side: int) -> KnowledgeGraph:
     entities = IdLabels(folder / f"ent_ids_{side}")
     relation_file = folder / f"rel_ids_{side}"
+    # Without that file, the ids of relations are their labels.
     relations = IdLabels(relation_file) if relation_file.is_file() else None
     builder = GraphBuilder()
     builder.add_entities(entities.labels)
     path = folder / f"triples_{side}"
     line = 1
     for batch in read_columns(path, ("head", "relation", "tail"), dictionary=("relation",)):
-        ends = [entities.labelled(batch[name], path, line, relations) for name in ("head", "tail")]
-        kind = batch["relation"]
+        heads, tails = (entities.labelled(batch[name], path, line, relations) for name in ("head", "tail"))
+        kinds = batch["relation"]
         if relations is not None:
-            kind = relations.labelled(kind.cast(LABEL), path, line)
-        builder.add_triples(ends[0], kind, ends[1])
+            kinds = relations.labelled(kinds.cast(LABEL), path, line)
+        builder.add_triples(heads, kinds, tails)
         line += len(batch)
     return builder.build()
 

@@ -1,4 +1,4 @@
-"""What every task folder layout can do, and the parts they share."""
+"""The protocol that every layout of task folders implements, and what the layouts share."""
 
 from __future__ import annotations
 
@@ -10,43 +10,58 @@ import pyarrow as pa
 from divea.graphs import AlignmentTask, KnowledgeGraph
 
 SIDES = (1, 2)
-"""The benchmark folders number their files: 1 is the source, 2 is the target."""
+"""The numbers in the file names of benchmark folders: 1 for the source, 2 for the target."""
 
 
 class Layout(Protocol):
-    """A way in which people lay out two graphs and the links between them in one folder.
+    """A layout of task folders: how two graphs and the links between them are stored as files.
 
-    A layout never reads test links: gold belongs to `divea.evaluation`.
+    A layout never reads test links; only `divea.evaluation` does.
     """
 
     name: str
+    """The name that `divea convert --to` and `divea.write_task` accept."""
 
     def recognises(self, folder: Path) -> bool:
-        """Whether this folder is laid out so."""
+        """Whether a folder has this layout."""
 
     def read_graphs(self, folder: Path) -> tuple[KnowledgeGraph, KnowledgeGraph]:
-        """Source and target."""
+        """The source and the target graph."""
 
     def seeds_file(self, folder: Path) -> Path | None:
-        """Where the folder keeps its seeds, if it does."""
+        """The file of the folder's seeds; None if the folder has none."""
 
     def relabel(self, folder: Path, mappings: pa.Table) -> pa.Table:
-        """Mappings with the folder's own ids, if it has such, turned into labels."""
+        """Mappings with the folder's own ids replaced by labels.
+
+        A layout without such ids returns the mappings as they are.
+        """
 
     def write(self, task: AlignmentTask, folder: Path) -> list[str]:
-        """Fill an empty folder; says what of the task the layout cannot hold."""
+        """Write a task into an empty folder.
+
+        Returns a sentence for each thing that the layout cannot hold; see `omissions`.
+        """
 
 
-def lost(task: AlignmentTask, *, attributes: bool, isolated: bool) -> list[str]:
-    """Sentences about what a layout leaves out: literals, entities that stand in no row, or both."""
+def omissions(task: AlignmentTask, *, attributes: bool, isolated: bool) -> list[str]:
+    """A sentence for each thing of a task that a layout cannot hold.
+
+    Parameters
+    ----------
+    attributes
+        The layout has no attributes.
+    isolated
+        The layout has no entities that are neither in a triple nor in an attribute that it holds.
+    """
     sentences = []
     for side, graph in (("source", task.source), ("target", task.target)):
-        alone = graph.degrees == 0
+        is_isolated = graph.degrees == 0
         if graph.attributes is not None:
             if attributes:
                 sentences.append(f"{len(graph.attributes)} attribute values of the {side} are left out")
             else:
-                alone[graph.attributes.entities] = False
-        if isolated and alone.any():
-            sentences.append(f"{alone.sum()} {side} entities without a triple are left out")
+                is_isolated[graph.attributes.entities] = False
+        if isolated and is_isolated.any():
+            sentences.append(f"{is_isolated.sum()} {side} entities without a triple are left out")
     return sentences

@@ -1,4 +1,4 @@
-"""Mappings in one file: pairs of labels, with a similarity and a confidence where known."""
+"""Reads and writes mappings in one file: pairs of labels, with similarity and confidence if known."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from divea.io import new_file
 MAPPINGS = pa.schema(
     [("source", LABEL), ("target", LABEL), ("similarity", pa.float64()), ("confidence", pa.float64())]
 )
-"""The columns of every mapping table; the numbers are null where a file does not give them."""
+"""The columns of every mapping table; a similarity or confidence that a file does not give is null."""
 
 SUFFIXES = (".sssom.tsv", ".tsv", ".csv", ".parquet", ".nt", ".rdf")
+"""The suffixes that `write_mappings` accepts."""
 
 
 def mapping_table(
@@ -33,8 +34,17 @@ def mapping_table(
     similarity: Iterable[float | None] | None = None,
     confidence: Iterable[float | None] | None = None,
 ) -> pa.Table:
-    """A mapping table from columns.
+    """A table of mappings, with the columns of `MAPPINGS`.
 
+    Parameters
+    ----------
+    source, target
+        The labels of each mapping, row by row.
+    similarity, confidence
+        One number per row, None for an unknown one; without the column, all are unknown.
+
+    Examples
+    --------
     >>> mapping_table(["a"], ["b"], confidence=[0.9]).to_pylist()
     [{'source': 'a', 'target': 'b', 'similarity': None, 'confidence': 0.9}]
     """
@@ -47,10 +57,23 @@ def mapping_table(
 
 
 def read_mappings(path: str | Path) -> pa.Table:
-    """Read links or mappings: TSV, CSV, Parquet, SSSOM, owl:sameAs statements, OAEI alignment.
+    """Read links or mappings from TSV, CSV, Parquet, SSSOM, owl:sameAs statements or an OAEI alignment.
 
-    Only statements that two things are the same are taken: a `skos:broadMatch`, a negated row
-    or an OAEI cell with a relation other than `=` is left out.
+    The format is recognised by the content and, if that does not decide, by the name. Only mappings of things
+    that are the same are returned: a `skos:broadMatch`, a negated row and an OAEI cell with a relation other
+    than `=` are left out.
+
+    Returns a table with the columns of `MAPPINGS`. Raises InputError if the file cannot be read or contains
+    no mappings.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "links.csv"
+    ...     _ = path.write_text("Rome,Roma\\nItaly,Italia\\n")
+    ...     read_mappings(path)["target"].to_pylist()
+    ['Roma', 'Italia']
     """
     path = Path(path)
     kind = kind_of(path)
@@ -65,32 +88,49 @@ def read_mappings(path: str | Path) -> pa.Table:
     else:
         table = mapping_table(*read_same_as(path, kind))
     if len(table) == 0:
-        raise InputError("holds no links", path=path)
+        raise InputError("contains no links", path=path)
     return table
 
 
 def write_mappings(table: pa.Table, path: str | Path) -> None:
-    """Write mappings as the name of the file says: one of `SUFFIXES`."""
+    """Write mappings to a file; if that fails, no file is left behind.
+
+    The suffix, one of `SUFFIXES`, selects the format; the text formats are compressed if .gz, .bz2, .xz or
+    .zst follows it. An .nt file has neither similarity nor confidence, and an .rdf file has no similarity.
+
+    Parameters
+    ----------
+    table
+        A table with the columns of `MAPPINGS`; see `mapping_table`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> table = mapping_table(["Rome"], ["Roma"], confidence=[0.9])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_mappings(table, f"{folder}/mappings.sssom.tsv")
+    ...     read_mappings(f"{folder}/mappings.sssom.tsv").equals(table)
+    True
+    """
     path = Path(path)
-    name = path.name.lower()
     suffix = suffix_of(path)
     if suffix not in (".tsv", ".csv", ".parquet", ".nt", ".rdf"):
-        raise InputError(f"cannot tell a mapping format: use {', '.join(SUFFIXES)}", path=path)
-    with new_file(path) as aside:
-        if ".sssom.tsv" in name:
-            write_sssom(table, aside)
+        raise InputError(f"unknown mapping format: use {', '.join(SUFFIXES)}", path=path)
+    with new_file(path) as temporary:
+        if ".sssom.tsv" in path.name.lower():
+            write_sssom(table, temporary)
         elif suffix == ".parquet":
-            pq.write_table(table, aside, compression="zstd")
+            pq.write_table(table, temporary, compression="zstd")
         elif suffix == ".nt":
-            write_same_as(table, aside)
+            write_same_as(table, temporary)
         elif suffix == ".rdf":
-            write_oaei(table, aside)
+            write_oaei(table, temporary)
         else:
-            write_columns(aside, table, header=True)
+            write_columns(temporary, table, header=True)
 
 
 def holds_mappings(path: Path) -> bool:
-    """Whether a file holds mappings rather than a graph: its columns or first statement tell."""
+    """Whether a file contains mappings and not a graph, judged by its columns or its first statement."""
     kind = kind_of(path)
     if kind in ("sssom", "oaei"):
         return True
@@ -104,7 +144,13 @@ def holds_mappings(path: Path) -> bool:
 
 
 def is_mapping_header(columns: list[str]) -> bool:
-    """Whether a first row names a source and a target column, and no relation between them."""
+    """Whether a first row names a source and a target column, and no column of relations.
+
+    >>> is_mapping_header(["Source", "target", "confidence"])
+    True
+    >>> is_mapping_header(["source", "relation", "target"])
+    False
+    """
     names = {column.strip().lower() for column in columns}
     return {"source", "target"} <= names and "relation" not in names
 
@@ -113,19 +159,34 @@ def _read_table(path: Path) -> pa.Table:
     columns = first_row(path)
     if not is_mapping_header(columns):
         batches = [batch.columns for batch in read_columns(path, ("source", "target"))]
-        return mapping_table(*(pa.chunked_array(list(column), LABEL) for column in _columns(batches, 2)))
+        return mapping_table(*_joined(batches))
     names = [column.strip().lower() for column in columns]
-    parts = list(read_columns(path, names, header=True, optional=[*set(names) - {"source", "target"}]))
-    table = pa.Table.from_batches(parts) if parts else pa.table({name: as_labels([]) for name in names})
+    optional = [*set(names) - {"source", "target"}]
+    rows = list(read_columns(path, names, header=True, optional=optional))
+    table = pa.Table.from_batches(rows) if rows else pa.table({name: as_labels([]) for name in names})
     numbers = [_as_numbers(table, name, path) for name in ("similarity", "confidence")]
     return mapping_table(table["source"], table["target"], *numbers)
 
 
-def _columns(batches: list[list[pa.Array]], width: int) -> Iterable[tuple[pa.Array, ...]]:
-    return zip(*batches, strict=True) if batches else [()] * width
+def _read_parquet(path: Path) -> pa.Table:
+    source, target = _joined(list(read_label_columns(path, ("source", "target"))))
+    with open_parquet(path) as file:
+        found = [name for name in ("similarity", "confidence") if name in file.schema_arrow.names]
+        table = file.read(columns=found)
+    if found and len(table) != len(source):
+        raise InputError("not a readable Parquet file (its columns differ in length)", path=path)
+    numbers = [_as_numbers(table, name, path) for name in ("similarity", "confidence")]
+    return mapping_table(source, target, *numbers)
+
+
+def _joined(batches: list[list[pa.Array]]) -> list[pa.ChunkedArray]:
+    """The source and the target column of all batches, as labels."""
+    columns = zip(*batches, strict=True) if batches else [(), ()]
+    return [pa.chunked_array([chunk.cast(LABEL) for chunk in column], LABEL) for column in columns]
 
 
 def _as_numbers(table: pa.Table, name: str, path: Path) -> pa.Array | None:
+    """A column as numbers, null where it is empty; None if there is no such column."""
     if name not in table.column_names:
         return None
     column = table[name]
@@ -134,19 +195,4 @@ def _as_numbers(table: pa.Table, name: str, path: Path) -> pa.Array | None:
     try:
         return column.cast(pa.float64()).combine_chunks()
     except pa.ArrowInvalid as error:
-        raise InputError(f"the column '{name}' holds something that is no number", path=path) from error
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    batches = list(read_label_columns(path, ("source", "target")))
-    left, right = (
-        pa.chunked_array([part.cast(LABEL) for part in column], LABEL) for column in _columns(batches, 2)
-    )
-    with open_parquet(path) as file:
-        rest = [name for name in ("similarity", "confidence") if name in file.schema_arrow.names]
-        table = file.read(columns=rest)
-    if rest and len(table) != len(left):
-        raise InputError("not a readable Parquet file (its columns differ in length)", path=path)
-    return mapping_table(
-        left, right, *(_as_numbers(table, name, path) for name in ("similarity", "confidence"))
-    )
+        raise InputError(f"the column '{name}' contains a value that is not a number", path=path) from error

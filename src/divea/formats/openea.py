@@ -2,7 +2,7 @@
 
 rel_triples_1, rel_triples_2            head, relation, tail
 attr_triples_1, attr_triples_2          entity, attribute, value (optional)
-721_5fold/1/train_links                 source, target: the seeds of the first fold
+721_5fold/1/train_links                 source, target: the seeds of the first fold (optional)
 ent_links, 721_5fold/*/test_links       links that only `divea.evaluation` reads
 """
 
@@ -14,19 +14,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from divea.formats.delimited import read_columns, write_columns
-from divea.formats.layouts import SIDES, lost
+from divea.formats.layouts import SIDES, omissions
 from divea.graphs import AlignmentTask, Attributes, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import as_labels
 
 _SEEDS = Path("721_5fold") / "1" / "train_links"
-# "value", "value"@en or "value"^^<datatype>; anything else is a plain string.
+# "value", "value"@en or "value"^^<datatype>; any other text is a plain string.
 _QUOTED = re.compile(r'"(.*)"(?:@([A-Za-z0-9-]+)|\^\^<?([^<>"]+)>?)?\Z', re.DOTALL)
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
-_ESCAPED = {escaped: plain for plain, escaped in _ESCAPES.items()}
+_ESCAPE_OF = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
+_CHARACTER_OF = {escape: character for character, escape in _ESCAPE_OF.items()}
 
 
 class OpenEA:
-    """See the module's text."""
+    """The layout of the OpenEA benchmark; the module's docstring lists its files."""
 
     name = "openea"
 
@@ -55,7 +55,7 @@ class OpenEA:
         (folder / _SEEDS).parent.mkdir(parents=True)
         source, target = task.seeds.labels(task.source, task.target)
         write_columns(folder / _SEEDS, pa.table({"source": source, "target": target}), header=False)
-        return lost(task, attributes=False, isolated=True)
+        return omissions(task, attributes=False, isolated=True)
 
 
 def _read_side(folder: Path, side: int) -> KnowledgeGraph:
@@ -73,7 +73,7 @@ def _read_side(folder: Path, side: int) -> KnowledgeGraph:
 
 
 def _parse_value(text: str) -> tuple[str, str]:
-    """A value and its kind.
+    """A value and its kind, as in `Attributes`.
 
     >>> _parse_value('"Roma"@it'), _parse_value("42")
     (('Roma', '@it'), ('42', ''))
@@ -82,14 +82,15 @@ def _parse_value(text: str) -> tuple[str, str]:
     if match is None:
         return text, ""
     value, language, datatype = match.groups()
-    value = re.sub(r'\\[\\"tnr0]', lambda escape: _ESCAPED[escape[0]], value)
+    value = re.sub(r'\\[\\"tnr0]', lambda escape: _CHARACTER_OF[escape[0]], value)
     return value, f"@{language}" if language else datatype or ""
 
 
 def _format_value(value: str, kind: str) -> str:
+    """The text that `_parse_value` reads as this value and kind; quoted only if it must be."""
     if not kind and not _QUOTED.match(value) and not re.search("[\t\n\r\0]", value):
         return value
-    quoted = '"' + "".join(_ESCAPES.get(letter, letter) for letter in value) + '"'
+    quoted = '"' + "".join(_ESCAPE_OF.get(character, character) for character in value) + '"'
     return quoted if not kind else quoted + kind if kind.startswith("@") else f"{quoted}^^<{kind}>"
 
 

@@ -1,4 +1,4 @@
-"""Parquet files of triples or links: three or two columns, of labels or of integer ids."""
+"""Parquet files of triples or links, with columns of labels or of integer ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from divea.graphs.labels import LABEL
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, with every way in which it can be damaged told as an `InputError`."""
+    """An open Parquet file. Raises InputError if it is damaged, when it is opened and while it is read."""
     with reading(path):
         if path.is_dir():
             raise InputError("is a folder, not a file", path=path)
@@ -32,23 +32,23 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a Parquet file."""
+    """The names of the columns of a Parquet file."""
     with open_parquet(path) as file:
         return list(file.schema_arrow.names)
 
 
 def read_label_columns(path: Path, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-    """Batches of the named columns as labels; integers are written in decimals."""
+    """The named columns as labels, in batches; integers become decimal text."""
     with open_parquet(path) as file:
         missing = [name for name in names if name not in file.schema_arrow.names]
         if missing:
             found = ", ".join(file.schema_arrow.names)
             raise InputError(f"has no column '{missing[0]}' (found: {found})", path=path)
         for batch in file.iter_batches(columns=list(names)):
-            yield [_as_labels(batch[name], name, path) for name in names]
+            yield [_labels_of_column(batch[name], name, path) for name in names]
 
 
-def _as_labels(column: pa.Array, name: str, path: Path) -> pa.Array:
+def _labels_of_column(column: pa.Array, name: str, path: Path) -> pa.Array:
     if column.null_count:
         raise InputError(f"the column '{name}' has {column.null_count} missing values", path=path)
     if pa.types.is_dictionary(column.type):
@@ -57,7 +57,7 @@ def _as_labels(column: pa.Array, name: str, path: Path) -> pa.Array:
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise InputError(f"the column '{name}' is of type {kind}, not text or integer", path=path)
     if pa.types.is_integer(kind):
-        # Encoded first: turning each distinct id into text once is several times faster.
+        # Converting each distinct id to text once is several times faster than converting every row.
         encoded = column.dictionary_encode()
         return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(LABEL))
     labels = column.cast(LABEL)

@@ -1,4 +1,4 @@
-"""A task folder of Parquet tables, with labels or with bare integer ids.
+"""A task folder of Parquet tables, with labels or with integer ids.
 
 triples_1.parquet, triples_2.parquet     head, relation, tail
 relations_1.tsv, relations_2.tsv         id, label (optional)
@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from divea.formats.graph_files import COLUMNS, triple_labels
 from divea.formats.id_labels import IdLabels
-from divea.formats.layouts import SIDES, lost
+from divea.formats.layouts import SIDES, omissions
 from divea.formats.parquet import read_label_columns
 from divea.graphs import AlignmentTask, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL
 
 
 class ParquetFolder:
-    """See the module's text."""
+    """The layout of Parquet tables; the module's docstring lists its files."""
 
     name = "parquet"
 
@@ -44,13 +44,14 @@ class ParquetFolder:
             pq.write_table(triple_labels(graph), folder / f"triples_{side}.parquet", compression="zstd")
         source, target = task.seeds.labels(task.source, task.target)
         pq.write_table(pa.table({"source": source, "target": target}), folder / "seeds.parquet")
-        return lost(task, attributes=True, isolated=True)
+        return omissions(task, attributes=True, isolated=True)
 
 
 def _read_side(folder: Path, side: int) -> KnowledgeGraph:
     path = folder / f"triples_{side}.parquet"
-    id_file = folder / f"relations_{side}.tsv"
-    relations = IdLabels(id_file) if id_file.is_file() else None
+    relation_file = folder / f"relations_{side}.tsv"
+    # Without that file, the relations of the triples are labels.
+    relations = IdLabels(relation_file) if relation_file.is_file() else None
     builder = GraphBuilder()
     row = 1
     for heads, kinds, tails in read_label_columns(path, COLUMNS):

@@ -1,4 +1,4 @@
-"""RDF graphs: N-Triples, Turtle and RDF/XML in, N-Triples (which is Turtle too) out."""
+"""RDF graphs: reads N-Triples, Turtle and RDF/XML, and writes N-Triples, which is valid Turtle too."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from divea.graphs import Attributes, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL, as_labels
 
 SYNTAX = {"ntriples": RdfFormat.N_TRIPLES, "turtle": RdfFormat.TURTLE, "rdfxml": RdfFormat.RDF_XML}
+"""The syntax of each kind of file; see `divea.formats.sniff`."""
 
 _BATCH = 1 << 15
-_DOT = pa.scalar(".", LABEL)
+"""Statements that are read or written at a time."""
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
 def parse_file(path: Path, syntax: str) -> Iterator[Triple]:
-    """Statements of a file, as pyoxigraph's terms; errors name the line."""
+    """The statements of a file, as terms of pyoxigraph. Errors name the line.
+
+    Parameters
+    ----------
+    syntax
+        One of `SYNTAX`.
+    """
     with open_text(path) as stream:
         try:
             yield from parse(stream, SYNTAX[syntax], without_named_graphs=True)
@@ -34,79 +41,90 @@ def parse_file(path: Path, syntax: str) -> Iterator[Triple]:
         except UnicodeDecodeError as error:
             raise InputError("is not UTF-8; convert it first", path=path) from error
         except MemoryError as error:
-            # The parser's own guard against a token that never ends.
+            # The parser limits the size of a token, and raises this for a token that is larger.
             raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path) from error
 
 
 def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
-    """IRIs and blank nodes become entities, literals become attributes."""
+    """Read a graph: IRIs and blank nodes become entities, literals become attributes.
+
+    Parameters
+    ----------
+    syntax
+        One of `SYNTAX`.
+    """
     builder = GraphBuilder()
-    links: tuple[list[str], list[str], list[str]] = ([], [], [])
-    literals: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
-    add_head, add_relation, add_tail = (column.append for column in links)
     statements = parse_file(path, syntax)
-    while True:
-        for statement in islice(statements, _BATCH):
-            subject, object_ = statement.subject, statement.object
-            # Millions of statements join two IRIs: this branch does as little as it can.
-            if type(object_) is NamedNode and type(subject) is NamedNode:
-                add_head(subject.value)
-                add_relation(statement.predicate.value)
-                add_tail(object_.value)
-            elif type(object_) is Literal:
-                if len(object_.value) > LONGEST_LINE:
-                    raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
-                row = (_label(subject, path), statement.predicate.value, object_.value, _kind(object_))
-                for column, value in zip(literals, row, strict=True):
-                    column.append(value)
-            else:
-                add_head(_label(subject, path))
-                add_relation(statement.predicate.value)
-                add_tail(_label(object_, path))
-        if not links[0] and not literals[0]:
-            return builder.build()
-        _flush(builder, links, literals)
+    while _add_batch(builder, islice(statements, _BATCH), path):
+        pass
+    return builder.build()
+
+
+def _add_batch(builder: GraphBuilder, statements: Iterator[Triple], path: Path) -> bool:
+    """Add statements to a graph; returns whether there were any."""
+    heads: list[str] = []
+    relations: list[str] = []
+    tails: list[str] = []
+    literals: list[tuple[str, str, str, str]] = []
+    add_head, add_relation, add_tail = heads.append, relations.append, tails.append
+    for statement in statements:
+        subject, object_ = statement.subject, statement.object
+        # Most statements of a file join two IRIs, so this case is the first and does as little as possible.
+        if type(object_) is NamedNode and type(subject) is NamedNode:
+            add_head(subject.value)
+            add_relation(statement.predicate.value)
+            add_tail(object_.value)
+        elif type(object_) is Literal:
+            if len(object_.value) > LONGEST_LINE:
+                raise InputError(f"a literal of more than {LONGEST_LINE >> 20} MiB", path=path)
+            literals.append((_label(subject, path), statement.predicate.value, object_.value, _kind(object_)))
+        else:
+            add_head(_label(subject, path))
+            add_relation(statement.predicate.value)
+            add_tail(_label(object_, path))
+    if heads:
+        builder.add_triples(*(labels_of_iris(as_labels(column)) for column in (heads, relations, tails)))
+    if literals:
+        subjects, predicates, values, kinds = (as_labels(column) for column in zip(*literals, strict=True))
+        builder.add_attributes(labels_of_iris(subjects), labels_of_iris(predicates), values, kinds)
+    return bool(heads or literals)
 
 
 def _label(term: object, path: Path) -> str:
+    """The label of an IRI or a blank node; an IRI of `to_urn` stays as it is."""
     if isinstance(term, Triple):
-        raise InputError("states something about a statement (RDF-star), which is not supported", path=path)
+        raise InputError("has a statement about a statement (RDF-star), which is not supported", path=path)
     return term.value if isinstance(term, NamedNode) else f"_:{term.value}"  # type: ignore[attr-defined]
 
 
 def _kind(literal: Literal) -> str:
+    """The kind of a literal, as in `Attributes`."""
     if literal.language is not None:
         return f"@{literal.language}"
     return "" if literal.datatype.value == _STRING else from_iri(literal.datatype.value)
 
 
-def _flush(builder: GraphBuilder, links: tuple[list[str], ...], literals: tuple[list[str], ...]) -> None:
-    """Hand the collected columns to the builder and start anew."""
-    heads, relations, tails = (labels_of_iris(as_labels(column)) for column in links)
-    builder.add_triples(heads, relations, tails)
-    subjects, predicates, values, kinds = (as_labels(column) for column in literals)
-    builder.add_attributes(labels_of_iris(subjects), labels_of_iris(predicates), values, kinds)
-    for column in (*links, *literals):
-        column.clear()
-
-
 def write_ntriples(graph: KnowledgeGraph, path: Path) -> None:
-    """Every triple and literal as one N-Triples line."""
+    """Write each triple and each literal as one line of N-Triples."""
     entities = as_labels(entity_terms(graph.entities.to_pylist()))
     relations = as_labels(relation_terms(graph.relations.to_pylist()))
+    # Not a constant of the module: the first Arrow scalar of a process imports pandas if it is installed.
+    dot = pa.scalar(".", LABEL)
     with open_output(path) as sink:
         for first in range(0, graph.num_triples, _BATCH):
-            heads, kinds, tails = (pa.array(c) for c in graph.triples[first : first + _BATCH].T)
-            write_lines(sink, [entities.take(heads), relations.take(kinds), entities.take(tails), _DOT], " ")
+            heads, kinds, tails = (pa.array(column) for column in graph.triples[first : first + _BATCH].T)
+            write_lines(sink, [entities.take(heads), relations.take(kinds), entities.take(tails), dot], " ")
         if graph.attributes is not None:
             _write_literals(sink, entities, graph.attributes)
 
 
 def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attributes) -> None:
+    """Write the literals; `entities` are the terms of all entities."""
     predicates = as_labels(relation_terms(attributes.predicate_labels.to_pylist()))
+    dot = pa.scalar(".", LABEL)
     for first in range(0, len(attributes), _BATCH):
         rows = slice(first, first + _BATCH)
-        terms = [
+        literals = [
             str(_literal(value, kind))
             for value, kind in zip(
                 attributes.values[rows].to_pylist(), attributes.kinds[rows].to_pylist(), strict=True
@@ -114,7 +132,7 @@ def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attribu
         ]
         subjects = entities.take(pa.array(attributes.entities[rows]))
         kinds = predicates.take(pa.array(attributes.predicates[rows]))
-        write_lines(sink, [subjects, kinds, as_labels(terms), _DOT], " ")
+        write_lines(sink, [subjects, kinds, as_labels(literals), dot], " ")
 
 
 def _literal(value: str, kind: str) -> Literal:

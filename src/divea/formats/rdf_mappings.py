@@ -1,4 +1,4 @@
-"""Mappings as RDF: owl:sameAs statements, and the RDF/XML alignment format of the OAEI campaigns."""
+"""Mappings as RDF: owl:sameAs statements, and the alignment format of the OAEI campaigns (RDF/XML)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,29 @@ from divea.formats.rdf import parse_file
 
 SAME_AS = "http://www.w3.org/2002/07/owl#sameAs"
 
+_OAEI_NAMESPACE = "http://knowledgeweb.semanticweb.org/heterogeneity/alignment"
+_OAEI_START = f"""<?xml version="1.0" encoding="utf-8"?>
+<rdf:RDF xmlns="{_OAEI_NAMESPACE}#"
+         xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+         xmlns:xsd="http://www.w3.org/2001/XMLSchema#">
+<Alignment>
+<xml>yes</xml>
+<level>0</level>
+<type>??</type>
+"""
+_OAEI_END = "</Alignment>\n</rdf:RDF>\n"
+
 
 def read_same_as(path: Path, syntax: str) -> tuple[list[str], list[str]]:
-    """Both ends of every owl:sameAs statement; a file with other statements is a graph."""
+    """The subjects and the objects of a file of owl:sameAs statements, as labels.
+
+    Raises InputError if there is any other statement, because such a file is a graph.
+
+    Parameters
+    ----------
+    syntax
+        One of `divea.formats.rdf.SYNTAX`.
+    """
     source, target = [], []
     for statement in parse_file(path, syntax):
         if statement.predicate.value != SAME_AS:
@@ -32,36 +52,25 @@ def read_same_as(path: Path, syntax: str) -> tuple[list[str], list[str]]:
 
 
 def write_same_as(table: pa.Table, path: Path) -> None:
-    """One statement per mapping; the scores have no place here."""
+    """Write one owl:sameAs statement per mapping, as N-Triples; similarity and confidence are left out."""
     pairs = zip(*(entity_terms(table[end].to_pylist()) for end in ("source", "target")), strict=True)
     with open_output(path) as sink:
         sink.write("".join(f"{left} <{SAME_AS}> {right} .\n" for left, right in pairs).encode())
 
 
-_NAMESPACE = "http://knowledgeweb.semanticweb.org/heterogeneity/alignment"
-_HEAD = f"""<?xml version="1.0" encoding="utf-8"?>
-<rdf:RDF xmlns="{_NAMESPACE}#"
-         xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-         xmlns:xsd="http://www.w3.org/2001/XMLSchema#">
-<Alignment>
-<xml>yes</xml>
-<level>0</level>
-<type>??</type>
-"""
-
-
 def read_oaei(path: Path) -> tuple[list[str], list[str], None, list[float | None]]:
-    """Source, target, no similarity, and the measure of each cell whose relation is `=`.
+    """The sources, targets, similarities (None) and confidences of an OAEI alignment.
 
-    Read with an RDF parser, since that is what the format is. Files differ in whether their
-    namespace ends in `#`, so properties are known by their last word.
+    A cell's measure is its confidence. Cells with a relation other than `=` are left out. The file is parsed
+    as RDF. Some files have a namespace that ends in `#` and others do not, so a property is recognised by the
+    part of its name after the namespace and the `#`.
     """
     cells: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for statement in parse_file(path, "rdfxml"):
         predicate = statement.predicate.value
-        if not predicate.startswith(_NAMESPACE):
+        if not predicate.startswith(_OAEI_NAMESPACE):
             continue
-        name = predicate.removeprefix(_NAMESPACE).lstrip("#")
+        name = predicate.removeprefix(_OAEI_NAMESPACE).lstrip("#")
         if name in ("entity1", "entity2", "measure", "relation"):
             value = statement.object
             if not isinstance(value, NamedNode | Literal):
@@ -73,10 +82,10 @@ def read_oaei(path: Path) -> tuple[list[str], list[str], None, list[float | None
             raise InputError("a cell lacks entity1 or entity2", path=path)
     source = [from_iri(cell["entity1"]) for cell in same]
     target = [from_iri(cell["entity2"]) for cell in same]
-    return source, target, None, [_measure(cell.get("measure"), path) for cell in same]
+    return source, target, None, [_parse_measure(cell.get("measure"), path) for cell in same]
 
 
-def _measure(text: str | None, path: Path) -> float | None:
+def _parse_measure(text: str | None, path: Path) -> float | None:
     try:
         return None if text is None else float(text)
     except ValueError as error:
@@ -84,9 +93,9 @@ def _measure(text: str | None, path: Path) -> float | None:
 
 
 def write_oaei(table: pa.Table, path: Path) -> None:
-    """One cell per mapping; its measure is the confidence (1 where unknown)."""
+    """Write one cell per mapping; its measure is the confidence, or 1 if that is unknown."""
     with open_output(path) as sink:
-        sink.write(_HEAD.encode())
+        sink.write(_OAEI_START.encode())
         columns = (table[name].to_pylist() for name in ("source", "target", "confidence"))
         for source, target, confidence in zip(*columns, strict=True):
             measure = 1.0 if confidence is None else confidence
@@ -97,4 +106,4 @@ def write_oaei(table: pa.Table, path: Path) -> None:
                 f'<measure rdf:datatype="http://www.w3.org/2001/XMLSchema#float">{measure!r}</measure>'
                 "</Cell></map>\n".encode()
             )
-        sink.write(b"</Alignment>\n</rdf:RDF>\n")
+        sink.write(_OAEI_END.encode())

@@ -1,4 +1,4 @@
-"""Tells what kind of file this is, from its first bytes and then from its name."""
+"""Recognises the kind of a file by its first bytes and, if they do not decide, by its name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ GRAPH_HEADERS = (
 )
 """First rows that name the columns of a table of triples."""
 
-_COMPRESSION = {".gz", ".bz2", ".xz", ".zst"}
-_BY_SUFFIX = {
+_COMPRESSION_SUFFIXES = {".gz", ".bz2", ".xz", ".zst"}
+_KIND_OF_SUFFIX = {
     ".nt": "ntriples",
     ".ttl": "turtle",
     ".rdf": "rdfxml",
@@ -24,20 +24,24 @@ _BY_SUFFIX = {
     ".xml": "rdfxml",
     ".parquet": "parquet",
 }
-_STATEMENT = re.compile(r"(<[^<>\s]*>|_:\S+)\s*<[^<>\s]*>\s*(<|_:|\").*\.\s*(#.*)?$")
+_N_TRIPLES_LINE = re.compile(r"(<[^<>\s]*>|_:\S+)\s*<[^<>\s]*>\s*(<|_:|\").*\.\s*(#.*)?$")
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that names the format: that of `a.nt.gz` is `.nt`."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSION]
+    """The suffix that names the format, in lower case; compression suffixes are skipped.
+
+    >>> suffix_of(Path("graph.NT.gz")), suffix_of(Path("triples_1"))
+    ('.nt', '')
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSION_SUFFIXES]
     return suffixes[-1] if suffixes else ""
 
 
 def kind_of(path: Path) -> str:
-    """One of ntriples, turtle, rdfxml, oaei, parquet, sssom, table.
+    """The kind of a file: ntriples, turtle, rdfxml, oaei, parquet, sssom or table.
 
-    Content goes before the name, because downloaded files are called all sorts of things. A
-    table is TSV or CSV; whether of triples or links, its columns tell.
+    The content decides before the name, because the names of downloaded files are unreliable. A table is TSV
+    or CSV; its columns show whether it contains triples or links.
     """
     with reading(path):
         if path.is_file():
@@ -46,18 +50,21 @@ def kind_of(path: Path) -> str:
                     return "parquet"
     with open_text(path) as stream:
         start = stream.read(1 << 16).decode("utf-8", errors="replace").lstrip()
-    return _kind_of_text(start) or _BY_SUFFIX.get(suffix_of(path), "table")
+    return _kind_of_text(start) or _KIND_OF_SUFFIX.get(suffix_of(path), "table")
 
 
 def _kind_of_text(start: str) -> str | None:
+    """The kind of a file that starts with this text; None if the text does not decide."""
     if start.startswith(("<?xml", "<rdf:RDF", "<!DOCTYPE")):
         return "oaei" if "heterogeneity/alignment" in start else "rdfxml"
-    lines = [line for line in start.splitlines() if line.strip()]
-    plain = [line for line in lines if not line.startswith("#")]
-    if plain and {"subject_id", "object_id"} <= set(re.split(r"[\t,]", plain[0])):
+    lines = [line for line in start.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        return None
+    first = lines[0]
+    if {"subject_id", "object_id"} <= set(re.split(r"[\t,]", first)):
         return "sssom"
-    if plain and plain[0].lstrip().lower().startswith(("@prefix", "@base", "prefix ", "base ")):
+    if first.lstrip().lower().startswith(("@prefix", "@base", "prefix ", "base ")):
         return "turtle"
-    if plain and _STATEMENT.match(plain[0].strip()):
+    if _N_TRIPLES_LINE.match(first.strip()):
         return "ntriples"
     return None

@@ -1,7 +1,7 @@
 """Mappings as SSSOM, the TSV format for sharing ontology mappings.
 
-Written here rather than by the `sssom` package, which brings a hundred distributions; the
-tests check what we write with that package's validator.
+divea writes the format itself, because the `sssom` package depends on a hundred other distributions. The
+tests check the files with the validator of that package.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from divea.formats.delimited import open_output
 from divea.formats.iri import from_iri, to_iri, to_urn
 from divea.formats.stream import LONGEST_LINE, open_text
 
-_BUILT_IN = {
+_BUILT_IN_PREFIXES = {
     "owl": "http://www.w3.org/2002/07/owl#",
     "semapv": "https://w3id.org/semapv/vocab/",
     "skos": "http://www.w3.org/2004/02/skos/core#",
 }
 _SAME = {"skos:exactMatch", "owl:sameAs", "owl:equivalentClass", "owl:equivalentProperty"}
+"""Predicates of mappings between things that are the same."""
 _COLUMNS = (
     "subject_id",
     "predicate_id",
@@ -34,40 +35,50 @@ _COLUMNS = (
     "similarity_score",
     "other",
 )
-_RAW = "similarity="
-"""Marks a similarity outside 0 to 1 in the column `other`."""
+_RAW_SIMILARITY = "similarity="
+"""Starts a similarity outside 0 to 1 in the column `other`."""
 _LOCAL_NAME = re.compile(r"[A-Za-z0-9_](?:[\w.%()'!*,;=@&$+~-]*[\w%()'!*,;=@&$+~-])?\Z")
+"""Names that the validator accepts after the colon of a CURIE."""
 
 
 def read_sssom(path: Path) -> tuple[list[str], list[str], list[float | None], list[float | None]]:
-    """Subjects, objects, similarity scores and confidences of the rows that state sameness."""
-    with open_text(path) as stream:
-        try:
-            lines = io.TextIOWrapper(stream, encoding="utf-8", newline="").read().splitlines()
-        except UnicodeDecodeError as error:
-            raise InputError("is not UTF-8; convert it first", path=path) from error
-    split = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    prefixes = _BUILT_IN | _curie_map([line[1:] for line in lines[:split]], path)
+    """The subjects, objects, similarities and confidences of the mappings between things that are the same.
+
+    Rows with another predicate, and negated rows, are left out.
+    """
+    lines = _read_lines(path)
+    start = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    prefixes = _BUILT_IN_PREFIXES | _curie_map([line[1:] for line in lines[:start]], path)
     csv.field_size_limit(LONGEST_LINE)
-    delimiter = "\t" if "\t" in lines[split] else ","
-    rows = csv.DictReader(lines[split:], delimiter=delimiter)
-    columns: tuple[list[str], list[str], list[float | None], list[float | None]] = ([], [], [], [])
+    delimiter = "\t" if "\t" in lines[start] else ","
+    rows = csv.DictReader(lines[start:], delimiter=delimiter)
+    subjects: list[str] = []
+    objects: list[str] = []
+    similarities: list[float | None] = []
+    confidences: list[float | None] = []
     for row in rows:
-        line = split + rows.line_num
+        line = start + rows.line_num
         if row.get("subject_id") in (None, "") or row.get("object_id") in (None, ""):
             raise InputError("a row without subject_id or object_id", path=path, line=line)
         if row.get("predicate_id") not in _SAME or row.get("predicate_modifier") == "Not":
             continue
-        columns[0].append(_expand(row["subject_id"], prefixes))
-        columns[1].append(_expand(row["object_id"], prefixes))
-        other = row.get("other") or ""
-        similarity = other.removeprefix(_RAW) if other.startswith(_RAW) else row.get("similarity_score")
-        columns[2].append(_number(similarity, path, line))
-        columns[3].append(_number(row.get("confidence"), path, line))
-    return columns
+        subjects.append(_expand(row["subject_id"], prefixes))
+        objects.append(_expand(row["object_id"], prefixes))
+        similarities.append(_parse_number(_similarity_text(row), path, line))
+        confidences.append(_parse_number(row.get("confidence"), path, line))
+    return subjects, objects, similarities, confidences
+
+
+def _read_lines(path: Path) -> list[str]:
+    with open_text(path) as stream:
+        try:
+            return io.TextIOWrapper(stream, encoding="utf-8", newline="").read().splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError("is not UTF-8; convert it first", path=path) from error
 
 
 def _curie_map(header: list[str], path: Path) -> dict[str, str]:
+    """The namespace of each prefix that the metadata at the top of the file define."""
     try:
         metadata = yaml.safe_load("\n".join(header)) or {}
         prefixes = metadata.get("curie_map") or {}
@@ -77,11 +88,20 @@ def _curie_map(header: list[str], path: Path) -> dict[str, str]:
 
 
 def _expand(curie: str, prefixes: dict[str, str]) -> str:
+    """The label of a CURIE; an IRI, or a CURIE with an unknown prefix, is read as an IRI."""
     prefix, colon, rest = curie.partition(":")
     return from_iri(prefixes[prefix] + rest) if colon and prefix in prefixes else from_iri(curie)
 
 
-def _number(text: str | None, path: Path, line: int) -> float | None:
+def _similarity_text(row: dict[str, str]) -> str | None:
+    """The similarity of a row: from the column `other` if `write_sssom` put it there."""
+    other = row.get("other") or ""
+    if other.startswith(_RAW_SIMILARITY):
+        return other.removeprefix(_RAW_SIMILARITY)
+    return row.get("similarity_score")
+
+
+def _parse_number(text: str | None, path: Path, line: int) -> float | None:
     try:
         return float(text) if text else None
     except ValueError as error:
@@ -89,10 +109,10 @@ def _number(text: str | None, path: Path, line: int) -> float | None:
 
 
 def write_sssom(table: pa.Table, path: Path) -> None:
-    """One `skos:exactMatch` row per mapping.
+    """Write one `skos:exactMatch` row per mapping.
 
-    SSSOM scores lie between 0 and 1. A raw similarity outside that range, as CSLS gives, goes
-    into the free column `other`, so that it is kept and the file stays valid.
+    SSSOM scores are between 0 and 1. A similarity outside that range, as CSLS gives, is written to the free
+    column `other`, so that it is kept and the file is valid.
     """
     prefixes: dict[str, str] = {}
     rows = io.StringIO()
@@ -100,7 +120,7 @@ def write_sssom(table: pa.Table, path: Path) -> None:
     writer.writerow(_COLUMNS)
     for mapping in table.to_pylist():
         similarity = mapping["similarity"]
-        valid = similarity is None or 0 <= similarity <= 1
+        is_valid = similarity is None or 0 <= similarity <= 1
         writer.writerow(
             (
                 _shorten(mapping["source"], prefixes),
@@ -108,24 +128,34 @@ def write_sssom(table: pa.Table, path: Path) -> None:
                 _shorten(mapping["target"], prefixes),
                 "semapv:UnspecifiedMatching",
                 mapping["confidence"],
-                similarity if valid else None,
-                None if valid else f"{_RAW}{similarity!r}",
+                similarity if is_valid else None,
+                None if is_valid else f"{_RAW_SIMILARITY}{similarity!r}",
             )
         )
+    with open_output(path) as sink:
+        sink.write(_metadata(prefixes).encode())
+        sink.write(rows.getvalue().encode())
+
+
+def _metadata(prefixes: dict[str, str]) -> str:
+    """The lines at the top of the file; `prefixes` gives the prefix of each namespace."""
     metadata = {
-        "curie_map": _BUILT_IN | {prefix: namespace for namespace, prefix in prefixes.items()},
+        "curie_map": _BUILT_IN_PREFIXES | {prefix: namespace for namespace, prefix in prefixes.items()},
         "license": "https://w3id.org/sssom/license/unspecified",
         "mapping_set_id": "https://w3id.org/sssom/mappings/divea",
         "mapping_tool": "divea",
     }
-    header = yaml.safe_dump(metadata, sort_keys=True, allow_unicode=True, width=10**6)
-    with open_output(path) as sink:
-        sink.write("".join(f"#{line}\n" for line in header.splitlines()).encode())
-        sink.write(rows.getvalue().encode())
+    text = yaml.safe_dump(metadata, sort_keys=True, allow_unicode=True, width=10**6)
+    return "".join(f"#{line}\n" for line in text.splitlines())
 
 
 def _shorten(label: str, prefixes: dict[str, str]) -> str:
-    """A label as prefix:name; each namespace gets a prefix when it first comes up."""
+    """A label as a CURIE; a namespace that is new is added to `prefixes`.
+
+    >>> prefixes = {}
+    >>> _shorten("http://a.example/x", prefixes), _shorten("http://a.example/y", prefixes), prefixes
+    ('ns1:x', 'ns1:y', {'http://a.example/': 'ns1'})
+    """
     iri = to_iri(label)
     cut = max(iri.rfind("/"), iri.rfind("#"), iri.find(":")) + 1
     if not _LOCAL_NAME.match(iri[cut:]):

@@ -1,4 +1,4 @@
-"""Opens a text file, plain or compressed, and refuses what no text file should hold."""
+"""Opens text files, plain or compressed, and turns everything that can be wrong into an `InputError`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ import pyarrow as pa
 from divea.errors import InputError
 
 LONGEST_LINE = 16 << 20
-"""A longer line is a broken file far more often than a statement."""
+"""The most bytes of a line. A longer line is far more often a broken file than a triple."""
 
 _CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a text file, decompressed, with every failure told as an `InputError`.
+    """The bytes of a text file, decompressed and without a byte order mark.
 
-    The compression is known from the first bytes, not from the name.
+    The compression is recognised by the first bytes of the file, not by its name. Raises InputError if the
+    file cannot be read, is empty or damaged, or contains a NUL byte or a line longer than `LONGEST_LINE`.
     """
     path = Path(path)
     with reading(path):
@@ -38,14 +40,14 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_table(path: Path) -> Iterator[BinaryIO | pa.NativeFile]:
-    """As `open_text`, but a plain file is handed over as it is, for a parser that reads by itself.
+    """Like `open_text`, but an uncompressed file is opened for a parser of Arrow to read directly.
 
-    What the checked text would notice, the caller must: NUL bytes and endless lines.
+    An uncompressed file is then not checked: the caller must look for NUL bytes and limit the length of rows.
     """
     with open_text(path) as stream, reading(path):
         with path.open("rb") as raw:
-            plain = _compression(raw) is None
-        if plain:
+            is_plain = _compression(raw) is None
+        if is_plain:
             with pa.OSFile(str(path), "rb") as native:
                 yield native
         else:
@@ -54,7 +56,7 @@ def open_table(path: Path) -> Iterator[BinaryIO | pa.NativeFile]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns what the system and the decoders say about a file into one clear line."""
+    """Turn errors of the operating system and of decompressors into an InputError of one line."""
     try:
         yield
     except FileNotFoundError as error:
@@ -62,15 +64,18 @@ def reading(path: Path) -> Iterator[None]:
     except (EOFError, lzma.LZMAError) as error:
         raise InputError(f"the compressed file is damaged or cut off ({error})", path=path) from error
     except OSError as error:
-        _raise_cause(error)
+        _raise_input_error_behind(error)
         if "compressed" in str(error).lower() or error.strerror is None:
             message = f"the compressed file is damaged or cut off ({error})"
             raise InputError(message, path=path) from error
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
 
 
-def _raise_cause(error: BaseException) -> None:
-    """Libraries that call our stream may wrap the `InputError` it raised in one of their own."""
+def _raise_input_error_behind(error: BaseException) -> None:
+    """Raise the `InputError` that caused this error, if there is one.
+
+    A library that reads from our stream may wrap the `InputError` of the stream in an error of its own.
+    """
     cause = error.__cause__ or error.__context__
     while cause is not None:
         if isinstance(cause, InputError):
@@ -79,6 +84,7 @@ def _raise_cause(error: BaseException) -> None:
 
 
 def _compression(raw: BinaryIO) -> str | None:
+    """The compression of a file that is open at its start; None for plain text."""
     start = raw.read(6)
     raw.seek(0)
     return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
@@ -92,38 +98,53 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _CheckedText(io.RawIOBase):
-    """Passes bytes on, counting lines, so that a NUL byte or an endless line is told by number."""
+    """The bytes of a text, which refuses NUL bytes and lines that are too long and names the line.
+
+    It keeps count of the lines that ended so far, and of the bytes since the last line end.
+    """
 
     def __init__(self, source: BinaryIO, path: Path) -> None:
         self._source = source
         self._path = path
         self._lines = 0
         self._line_length = 0
-        self._first = True
+        self._is_at_start = True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         chunk = self._source.read(min(len(buffer), _CHUNK))
-        if self._first:
-            self._first = False
-            if chunk.startswith(b"\xef\xbb\xbf"):
-                chunk = chunk[3:] + self._source.read(3)
-        self._check(chunk)
+        if self._is_at_start:
+            self._is_at_start = False
+            chunk = self._without_byte_order_mark(chunk)
+        self._refuse_nul(chunk)
+        self._count_lines(chunk)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
-    def _check(self, chunk: bytes) -> None:
-        zero = chunk.find(b"\0")
-        if zero >= 0:
-            line = self._lines + chunk.count(b"\n", 0, zero) + 1
-            raise InputError("holds a NUL byte: this is no text file", path=self._path, line=line)
-        newline = chunk.find(b"\n")
-        self._line_length += len(chunk) if newline < 0 else newline
+    def _without_byte_order_mark(self, chunk: bytes) -> bytes:
+        if not chunk.startswith(_BYTE_ORDER_MARK):
+            return chunk
+        # As many more bytes are read as were removed: an empty chunk would mean the end of the file.
+        return chunk[len(_BYTE_ORDER_MARK) :] + self._source.read(len(_BYTE_ORDER_MARK))
+
+    def _refuse_nul(self, chunk: bytes) -> None:
+        at = chunk.find(b"\0")
+        if at >= 0:
+            line = self._lines + chunk.count(b"\n", 0, at) + 1
+            raise InputError("contains a NUL byte: this is not a text file", path=self._path, line=line)
+
+    def _count_lines(self, chunk: bytes) -> None:
+        """Count the lines that end in a chunk; refuse a line that is too long.
+
+        Only the line that a chunk starts in can be too long, because a chunk is shorter than `LONGEST_LINE`.
+        """
+        first_end = chunk.find(b"\n")
+        self._line_length += len(chunk) if first_end < 0 else first_end
         if self._line_length > LONGEST_LINE:
             limit = f"{LONGEST_LINE >> 20} MiB"
             raise InputError(f"a line of more than {limit}", path=self._path, line=self._lines + 1)
-        if newline >= 0:
+        if first_end >= 0:
             self._lines += chunk.count(b"\n")
             self._line_length = len(chunk) - chunk.rfind(b"\n") - 1

@@ -1,4 +1,4 @@
-"""Tasks in: a folder in any layout, or separate files. Tasks out: a folder in any layout."""
+"""Reads tasks from a folder in any layout or from separate files, and writes them as folders."""
 
 from __future__ import annotations
 
@@ -13,30 +13,45 @@ from divea.io import new_folder
 from divea.registry import LAYOUTS
 
 NATIVE = "divea"
-"""Our own layout: memory-mapped arrays, see `divea.graphs.storage`."""
+"""The name of divea's own layout: memory-mapped arrays, see `divea.graphs.storage`."""
 
 
 def read_task(
     folder: str | Path, seeds: str | Path | None = None, *, skip_unknown_seeds: bool = False
 ) -> AlignmentTask:
-    """Read a task folder: divea's own, JAPE/DBP15K, OpenEA, or Parquet.
+    """Read a task folder: divea's own, JAPE/DBP15K, OpenEA, Parquet, or the layout of a plug-in.
 
-    `seeds` is a file of links in any format that `read_mappings` takes, or in the folder's own
-    ids; without it the folder's seeds are taken, and none where it has none. Test links that
-    lie in the folder are not opened.
+    Test links in the folder are not opened.
+
+    Parameters
+    ----------
+    seeds
+        A file of links in any format that `read_mappings` reads, with labels or with the folder's own ids. By
+        default the seeds of the folder are used; a folder without seeds gives a task without seeds.
+    skip_unknown_seeds
+        Leave out seeds that name unknown entities instead of refusing them.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from divea.graphs.planted import planted_pair
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = write_task(planted_pair().task, f"{folder}/task", layout="openea")
+    ...     read_task(f"{folder}/task").source
+    KnowledgeGraph(80 entities, 5 relations, 397 triples)
     """
     folder = Path(folder)
     if is_native(folder):
         task = load_task(folder)
-        source, target, own = task.source, task.target, task.seeds
+        source, target, links = task.source, task.target, task.seeds
     else:
         layout = layout_of(folder)
         source, target = layout.read_graphs(folder)
-        own = Links.from_pairs([])
+        links = Links.from_pairs([])
         seeds = seeds or layout.seeds_file(folder)
     if seeds is not None:
-        own = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
-    return _task(source, target, own, seeds)
+        links = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
+    return _make_task(source, target, links, seeds)
 
 
 def read_task_files(
@@ -46,24 +61,55 @@ def read_task_files(
     *,
     skip_unknown_seeds: bool = False,
 ) -> AlignmentTask:
-    """Read a task from two graph files and a file of seeds."""
+    """Read a task from two graph files and a file of seeds.
+
+    Parameters
+    ----------
+    source, target
+        Files in any format that `read_graph` reads.
+    seeds
+        A file of links in any format that `read_mappings` reads; None for a task without seeds.
+    skip_unknown_seeds
+        Leave out seeds that name unknown entities instead of refusing them.
+    """
     left, right = read_graph(source), read_graph(target)
     if seeds is None:
         return AlignmentTask(left, right)
     links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
-    return _task(left, right, links, seeds)
+    return _make_task(left, right, links, seeds)
 
 
-def _task(source: KnowledgeGraph, target: KnowledgeGraph, links: Links, path: object) -> AlignmentTask:
+def _make_task(
+    source: KnowledgeGraph, target: KnowledgeGraph, links: Links, seeds: str | Path | None
+) -> AlignmentTask:
+    """The task; errors name the file of its seeds."""
     try:
         return AlignmentTask(source, target, links)
     except InputError as error:
-        # The task knows what is wrong with the seeds; the file they came from is known here.
-        raise InputError(str(error), path=str(path)) from error
+        raise InputError(str(error), path=str(seeds)) from error
 
 
 def read_links(path: str | Path, task: AlignmentTask, folder: str | Path | None = None) -> Links:
-    """Read links between the two graphs of a task; `folder` explains ids that are its own."""
+    """Read links between the two graphs of a task.
+
+    Parameters
+    ----------
+    path
+        A file in any format that `read_mappings` reads.
+    folder
+        The task folder that the graphs were read from, if the links use its ids.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from divea.graphs.planted import planted_pair
+    >>> task = planted_pair().task
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "links.csv"
+    ...     _ = path.write_text("left3,right5\\nleft1,right8\\n")
+    ...     read_links(path, task)
+    Links(2)
+    """
     return resolve_links(path, task.source, task.target, folder=folder)
 
 
@@ -75,7 +121,7 @@ def resolve_links(
     folder: str | Path | None = None,
     skip_unknown: bool = False,
 ) -> Links:
-    """Links of a file, resolved against two graphs."""
+    """Read links between two graphs; see `read_links` and `Links.from_labels` for the parameters."""
     mappings = read_mappings(path)
     if folder is not None and not is_native(Path(folder)):
         mappings = layout_of(Path(folder)).relabel(Path(folder), mappings)
@@ -88,7 +134,23 @@ def resolve_links(
 
 
 def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) -> list[str]:
-    """Write a task as a new folder; returns a sentence for each thing the layout cannot hold."""
+    """Write a task as a new folder; if that fails, nothing is left behind.
+
+    Returns a sentence for each thing that the layout cannot hold.
+
+    Parameters
+    ----------
+    layout
+        divea, jape, openea, parquet, or the layout of a plug-in. Only divea holds everything.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> graph = KnowledgeGraph.from_triples([("Rome", "capital of", "Italy")], extra_entities=["Oslo"])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_task(AlignmentTask(graph, graph), f"{folder}/task", layout="openea")
+    ['1 source entities without a triple are left out', '1 target entities without a triple are left out']
+    """
     if layout == NATIVE:
         save_task(task, folder)
         return []
@@ -100,24 +162,12 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
 
 
 def is_native(folder: Path) -> bool:
-    """Whether a folder is one of our own."""
+    """Whether a folder has divea's own layout."""
     return (folder / "task.json").is_file()
 
 
-def _layouts() -> list[Layout]:
-    return [LAYOUTS.load(name)() for name in LAYOUTS.names()]
-
-
-def folder_around(path: str | Path) -> Path | None:
-    """The task folder, not of our own layout, that a file lies in at any depth: it explains its ids."""
-    for folder in Path(path).absolute().parents:
-        if any(layout.recognises(folder) for layout in _layouts()):
-            return folder
-    return None
-
-
 def layout_of(folder: Path) -> Layout:
-    """The layout of a folder that is not our own."""
+    """The layout of a folder that does not have divea's own layout."""
     if not folder.exists():
         raise InputError("no such folder", path=folder)
     if not folder.is_dir():
@@ -126,7 +176,22 @@ def layout_of(folder: Path) -> Layout:
         if layout.recognises(folder):
             return layout
     raise InputError(
-        "no task folder: expected task.json (divea), triples_1 and ent_ids_1 (JAPE), "
+        "not a task folder: expected task.json (divea), triples_1 and ent_ids_1 (JAPE), "
         "rel_triples_1 (OpenEA) or triples_1.parquet, each with its _2",
         path=folder,
     )
+
+
+def folder_around(path: str | Path) -> Path | None:
+    """The nearest task folder around a file, if its layout is not divea's own.
+
+    Links in the file may use the ids of that folder.
+    """
+    for folder in Path(path).absolute().parents:
+        if any(layout.recognises(folder) for layout in _layouts()):
+            return folder
+    return None
+
+
+def _layouts() -> list[Layout]:
+    return [LAYOUTS.load(name)() for name in LAYOUTS.names()]

@@ -1,4 +1,4 @@
-"""Knowledge graphs, links and tasks: the data that everything else takes and gives."""
+"""Knowledge graphs, links and alignment tasks as arrays: the data that all other packages work on."""
 
 from divea.graphs.builder import GraphBuilder
 from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph

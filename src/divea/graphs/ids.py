@@ -1,4 +1,4 @@
-"""Sorted arrays of ids as sets: membership and positions without a mark for every entity."""
+"""Sorted arrays of ids as sets: membership and positions, without a mask over all entities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from divea.types import Ids
 
 
 def positions(members: Ids | None, ids: Ids) -> Ids:
-    """Where each id stands in a sorted array that holds them all; None stands for all ids.
+    """The position of each id in the sorted array `members`, which must contain all of them.
+
+    `members` may be None for the array of all ids, in which the position of an id is the id itself.
 
     >>> positions(np.array([2, 5, 9]), np.array([9, 2])).tolist()
     [2, 0]
@@ -18,14 +20,16 @@ def positions(members: Ids | None, ids: Ids) -> Ids:
 
 
 def contains(members: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
-    """Which ids are in a sorted array.
+    """Whether each id is in the sorted array `members`.
 
     >>> contains(np.array([2, 5, 9]), np.array([5, 6])).tolist()
     [True, False]
     """
     if len(members) == 0:
         return np.zeros(len(ids), dtype=bool)
-    found: npt.NDArray[np.bool_] = members[np.minimum(np.searchsorted(members, ids), len(members) - 1)] == ids
+    # An id above all members has no position, so it is compared with the last member.
+    position = np.minimum(np.searchsorted(members, ids), len(members) - 1)
+    found: npt.NDArray[np.bool_] = members[position] == ids
     return found
 
 

@@ -1,4 +1,4 @@
-"""A knowledge graph as arrays: labels, triples, and the adjacency that the algorithms read."""
+"""A knowledge graph as arrays: labels, triples, literals, and the adjacency that the algorithms use."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ from divea.types import Ids
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+Triples = npt.NDArray[np.int32]
+"""Rows of head id, relation id and tail id."""
+
+MOST_TRIPLES = (1 << 30) - 1
+"""The adjacency stores each triple twice and counts its entries with 32 bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Literals of a graph, one row per statement, sorted by entity and predicate.
-
-    `kinds` says how to read a value: empty for a plain string, `@en` for a language, otherwise
-    the IRI of a datatype.
-    """
+    """The literals of a graph: one row per literal, sorted by entity, predicate, value and kind."""
 
     entities: Ids
+    """The entity id of each row."""
     predicates: Ids
+    """The position of each row's predicate in `predicate_labels`."""
     predicate_labels: pa.Array
     values: pa.Array
+    """The literals as text."""
     kinds: pa.Array
+    """How to read each value: empty for a plain string, `@en` for a language, otherwise a datatype IRI."""
 
     def __len__(self) -> int:
         return len(self.entities)
 
     def table(self) -> pa.Table:
-        """The rows as an Arrow table, without the labels."""
+        """The rows as an Arrow table with the columns entity, predicate (both ids), value and kind."""
         return pa.table(
             {
                 "entity": pa.array(self.entities),
@@ -55,40 +61,54 @@ class Attributes:
     __hash__ = None  # type: ignore[assignment]
 
 
-Triples = npt.NDArray[np.int32]
-
-MOST_TRIPLES = (1 << 30) - 1
-"""Each is stored twice in the adjacency, whose entries are counted with 32 bits."""
-
-
 @dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
     """Entities, relations and the triples between them.
 
-    Ids are positions in `entities` and `relations`, which stand in the order of their labels'
-    hashes; `triples` is a set, sorted by head, relation, tail. So the same statements give the
-    same arrays whatever the file they came from. Make one with `from_triples`, with
-    `divea.read_graph`, or with a `GraphBuilder`.
+    Ids are positions in `entities` and `relations`, which are in the order of their labels' hashes. `triples`
+    is a set, sorted by head, relation and tail. The same triples therefore give the same arrays whatever file
+    they were read from.
 
-    >>> graph = KnowledgeGraph.from_triples([("Rome", "capitalOf", "Italy")], extra_entities=["Oslo"])
+    Create a graph with `from_triples`, `divea.read_graph` or a `GraphBuilder`; the constructor does not check
+    its arguments.
+
+    Examples
+    --------
+    >>> triples = [("Rome", "capitalOf", "Italy"), ("Milan", "cityIn", "Italy")]
+    >>> graph = KnowledgeGraph.from_triples(triples, extra_entities=["Oslo"])
     >>> graph
-    KnowledgeGraph(3 entities, 1 relations, 1 triples)
+    KnowledgeGraph(4 entities, 2 relations, 2 triples)
     >>> graph.label(graph.find(["Italy", "Atlantis"]))
     ['Italy', None]
+    >>> graph.degrees[graph.find(["Italy", "Oslo"])].tolist()
+    [2, 0]
+    >>> graph.subgraph(graph.find(["Rome", "Italy"]))
+    KnowledgeGraph(2 entities, 2 relations, 1 triples)
     """
 
     entities: pa.Array
+    """The label of each entity."""
     relations: pa.Array
+    """The label of each relation."""
     triples: Triples
     attributes: Attributes | None = None
+    """The literals, None if there are none."""
     repeated_triples: int = 0
-    """How many statements the files made more than once; a graph holds each one once."""
+    """The number of triples that the input repeated; the graph contains each of them once."""
 
     @classmethod
     def from_triples(
         cls, triples: Iterable[tuple[str, str, str]], extra_entities: Iterable[str] = ()
     ) -> KnowledgeGraph:
-        """A graph from (head, relation, tail) labels; `extra_entities` may stand in no triple."""
+        """A graph from labels.
+
+        Parameters
+        ----------
+        triples
+            (head, relation, tail) labels, in any order; repeated ones count once.
+        extra_entities
+            Labels of entities that need not be in any triple.
+        """
         from divea.graphs.builder import GraphBuilder
 
         columns = list(zip(*triples, strict=True)) or [(), (), ()]
@@ -120,10 +140,6 @@ class KnowledgeGraph:
     def tails(self) -> Ids:
         return self.triples[:, 2]
 
-    @cached_property
-    def _entity_hashes(self) -> Hashes:
-        return hash_labels(self.entities)
-
     def find(self, labels: Iterable[str] | pa.Array | pa.ChunkedArray) -> Ids:
         """The id of each entity label, -1 for a label that is not an entity of this graph."""
         return find_labels(as_labels(labels), self.entities, self._entity_hashes)
@@ -134,82 +150,87 @@ class KnowledgeGraph:
         labels: list[str | None] = self.entities.take(pa.array(wanted, mask=wanted < 0)).to_pylist()
         return labels
 
+    @cached_property
+    def names(self) -> pa.Array:
+        """A readable name for each entity: its label attribute if it has one, else the end of its IRI."""
+        from divea.graphs.names import entity_names
+
+        return entity_names(self)
+
+    @cached_property
+    def _entity_hashes(self) -> Hashes:
+        return hash_labels(self.entities)
+
+    @cached_property
+    def degrees(self) -> Ids:
+        """The number of triples of each entity; a self-loop counts once."""
+        counts = np.bincount(self.heads, minlength=self.num_entities)
+        other_tails = self.tails[self.heads != self.tails]
+        counts += np.bincount(other_tails, minlength=self.num_entities)
+        return counts.astype(np.int32)
+
     @property
     def adjacency(self) -> csr_array:
-        """Undirected neighbours as int32 CSR; the value is how many triples join the two.
+        """The number of triples between each two entities, as a symmetric int32 CSR matrix.
 
-        Both directions are stored and self-loops are left out: an entity is no evidence for
-        itself, and the algorithms add their own term for it where they want one.
+        Self-loops are left out: an entity is no evidence for itself, and algorithms that need a term for the
+        entity itself add their own.
         """
-        # Not a cached_property: until Python 3.12 two graphs would wait for each other at its lock.
+        # Not a cached_property: before Python 3.12, all graphs share its lock and would wait for each other.
         if "_adjacency" not in self.__dict__:
-            self.__dict__["_adjacency"] = self._find_adjacency()
-        found: csr_array = self.__dict__["_adjacency"]
-        return found
+            self.__dict__["_adjacency"] = self._count_adjacency()
+        adjacency: csr_array = self.__dict__["_adjacency"]
+        return adjacency
 
-    def _find_adjacency(self) -> csr_array:
+    def _count_adjacency(self) -> csr_array:
         from scipy.sparse import csr_array
 
         if self.num_triples > MOST_TRIPLES:
             raise InputError(f"{self.num_triples} triples; divea handles graphs of at most {MOST_TRIPLES}")
-        proper = self.heads != self.tails
-        heads, tails = self.heads[proper], self.tails[proper]
-        # Triples are sorted by head, so one direction is stored as it stands, and the other is its transpose.
+        is_loop = self.heads == self.tails
+        heads, tails = self.heads[~is_loop], self.tails[~is_loop]
+        # Triples are sorted by head, so the tails already are the column indices of a CSR matrix.
         counts = np.bincount(heads, minlength=self.num_entities)
-        ends = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(counts, dtype=np.int32)])
+        row_ends = np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(counts, dtype=np.int32)])
         shape = self.num_entities, self.num_entities
-        out = csr_array((np.ones(len(tails), dtype=np.int32), tails, ends), shape=shape)
-        out.sum_duplicates()  # the multiplicity
-        return out + out.T.tocsr()
-
-    @cached_property
-    def degrees(self) -> Ids:
-        """Number of triples each entity stands in (a self-loop counts once)."""
-        counts = np.bincount(self.heads, minlength=self.num_entities)
-        loose = self.tails[self.heads != self.tails]
-        counts += np.bincount(loose, minlength=self.num_entities)
-        return counts.astype(np.int32)
-
-    @cached_property
-    def _triples_of_head(self) -> npt.NDArray[np.int64]:
-        """Where each head's triples begin; one entry more than entities."""
-        counts = np.bincount(self.heads, minlength=self.num_entities)
-        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        outgoing = csr_array((np.ones(len(tails), dtype=np.int32), tails, row_ends), shape=shape)
+        outgoing.sum_duplicates()
+        return outgoing + outgoing.T.tocsr()
 
     def subgraph(self, entity_ids: npt.ArrayLike) -> KnowledgeGraph:
-        """The graph between these entities, all of them kept; relations keep their ids.
+        """The graph of these entities and of the triples between them.
 
-        Entities are renumbered by their rank in `entity_ids` sorted, so the order of ids, and
-        with it every invariant of this class, is kept. Attributes are left behind.
+        All the given entities are kept, also those without a triple, and they are numbered in the order of
+        their ids here. All relations are kept with their ids. Attributes are left out.
+
+        The time depends on the triples of the given entities and hardly on the size of this graph.
         """
         kept = np.asarray(entity_ids, dtype=np.int32)
-        if not (np.diff(kept) > 0).all():
+        if not (kept[1:] > kept[:-1]).all():
             kept = np.unique(kept)
         if len(kept) == 0:
             return KnowledgeGraph(self.entities[:0], self.relations, self.triples[:0])
-        # Triples are sorted by head, so only those of the kept heads are read: a small subgraph
-        # of a large graph costs no pass over the large one.
-        first, end = self._triples_of_head.take(kept), self._triples_of_head.take(kept + 1)
-        counts = end - first
-        rows = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        triples = np.asarray(self.triples).take(rows, axis=0)
-        # Where an entity stands among the kept. The table is never cleared, which would be such a pass:
-        # for others it holds anything, and the look back tells.
-        place = np.empty(self.num_entities, dtype=np.uint32)
-        place[kept] = np.arange(len(kept), dtype=np.uint32)
-        tails = np.minimum(place.take(triples[:, 2]), len(kept) - 1).astype(np.int32)
-        inside = kept.take(tails) == triples[:, 2]
-        triples[:, 0] = np.repeat(np.arange(len(kept), dtype=np.int32), counts)
+        triples, counts = self._triples_of_heads(kept)
+        tails, is_kept = _ranks_among(kept, triples[:, 2], self.num_entities)
+        triples[:, 0] = np.arange(len(kept), dtype=np.int32).repeat(counts)
         triples[:, 2] = tails
-        inner = triples.compress(inside, axis=0)
+        inner = triples.compress(is_kept, axis=0)
         return KnowledgeGraph(self.entities.take(pa.array(kept)), self.relations, inner)
 
-    @cached_property
-    def names(self) -> pa.Array:
-        """A human-readable name for each entity: its label attribute, else the end of its IRI."""
-        from divea.graphs.names import entity_names
+    def _triples_of_heads(self, heads: Ids) -> tuple[Triples, npt.NDArray[np.int64]]:
+        """A copy of the triples that have these heads, and the number of triples of each head."""
+        first = self._first_triple_of_head.take(heads)
+        counts = self._first_triple_of_head.take(heads + 1) - first
+        # The rows first, first + 1, ... of each head, one head after the other.
+        rows_before = counts.cumsum() - counts
+        rows = np.arange(counts.sum()) + (first - rows_before).repeat(counts)
+        return np.asarray(self.triples).take(rows, axis=0), counts
 
-        return entity_names(self)
+    @cached_property
+    def _first_triple_of_head(self) -> npt.NDArray[np.int64]:
+        """The row of each head's first triple, with the number of triples as one entry more."""
+        counts = np.bincount(self.heads, minlength=self.num_entities)
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KnowledgeGraph):
@@ -228,3 +249,15 @@ class KnowledgeGraph:
             f"KnowledgeGraph({self.num_entities} entities, {self.num_relations} relations, "
             f"{self.num_triples} triples)"
         )
+
+
+def _ranks_among(kept: Ids, ids: Ids, size: int) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    """The rank of each id in the sorted array `kept`, and whether the id is in it at all.
+
+    The ranks come from a table of all `size` ids, which is much faster here than a binary search per id. An
+    id that is not in `kept` has rank 0 in the table, and is recognised because it is not the first of `kept`.
+    """
+    rank_of_id = np.zeros(size, dtype=np.int32)
+    rank_of_id[kept] = np.arange(len(kept), dtype=np.int32)
+    ranks = rank_of_id.take(ids)
+    return ranks, kept.take(ranks) == ids

@@ -1,4 +1,4 @@
-"""Pairs of entities said to be the same: the seeds of a task, or the gold of an evaluation."""
+"""Links: pairs of entities that are the same, such as the seeds of a task or the gold of an evaluation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from divea.types import Ids
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Source and target ids, row by row, sorted and without copies.
+    """A set of (source id, target id) pairs, sorted by source and then target.
 
+    Create links with `from_pairs`, `from_labels` or `divea.read_links`; the constructor does not sort.
+
+    Examples
+    --------
     >>> links = Links.from_pairs([(2, 0), (1, 5), (2, 0)])
-    >>> links, links.source.tolist()
-    (Links(2), [1, 2])
+    >>> links
+    Links(2)
+    >>> links.source.tolist(), links.target.tolist()
+    ([1, 2], [5, 0])
     """
 
     source: Ids
@@ -29,9 +35,12 @@ class Links:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, int]] | np.ndarray) -> Links:
-        """From (source id, target id) pairs, or an array of two columns."""
+        """Links from (source id, target id) pairs, or from an array of two columns.
+
+        Repeated pairs count once. Ids must not be negative.
+        """
         rows = np.array(pairs if isinstance(pairs, np.ndarray) else list(pairs), dtype=np.int64)
-        # One integer a pair sorts much faster than rows of two (and than np.unique, which hashes).
+        # One integer per pair sorts much faster than rows of two, and than np.unique, which hashes.
         keys = np.sort(rows.reshape(-1, 2) @ np.array([1 << 32, 1]))
         keys = keys[np.diff(keys, prepend=keys[:1] - 1) > 0]
         return cls((keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32))
@@ -47,30 +56,48 @@ class Links:
         skip_unknown: bool = False,
         path: object = None,
     ) -> Links:
-        """Resolve labels against two graphs; says clearly when they do not fit.
+        """Links from pairs of labels.
 
-        `path` names the file in error messages. With `skip_unknown`, links that name an entity
-        of neither graph are left out instead of refused.
+        Raises InputError if a label is not an entity of its graph, and if the two columns look swapped.
+
+        Parameters
+        ----------
+        source_labels, target_labels
+            The labels of each link, row by row.
+        source, target
+            The graphs that contain the entities.
+        skip_unknown
+            Leave out links with an unknown label instead of refusing them.
+        path
+            The file that the labels come from, for error messages.
+
+        Examples
+        --------
+        >>> left = KnowledgeGraph.from_triples([("Rome", "capitalOf", "Italy")])
+        >>> right = KnowledgeGraph.from_triples([("Roma", "capitale", "Italia")])
+        >>> Links.from_labels(["Rome", "Italy"], ["Roma", "Italia"], left, right)
+        Links(2)
+        >>> Links.from_labels(["Rome", "Oslo"], ["Roma", "Oslo"], left, right, skip_unknown=True)
+        Links(1)
         """
         where = None if path is None else str(path)
         left, right = as_labels(source_labels), as_labels(target_labels)
         pairs = np.stack([source.find(left), target.find(right)], axis=1)
-        unknown = (pairs < 0).any(axis=1)
-        if unknown.any():
-            # More rows fit the other way round: the two files, or the two columns, are swapped.
-            other_way = (target.find(left) >= 0) & (source.find(right) >= 0)
-            if other_way.sum() > (~unknown).sum():
+        is_known = (pairs >= 0).all(axis=1)
+        if not is_known.all():
+            swapped = int(((target.find(left) >= 0) & (source.find(right) >= 0)).sum())
+            if swapped > is_known.sum():
                 raise InputError(
-                    f"source and target look swapped: {other_way.sum()} of {len(left)} links fit "
+                    f"source and target look swapped: {swapped} of {len(left)} links fit "
                     "with the source's column read as target; swap the graphs or the columns",
                     path=where,
                 )
             if not skip_unknown:
-                raise InputError(_unknown_message(left, right, pairs, source, target), path=where)
-        return cls.from_pairs(pairs[~unknown])
+                raise InputError(_unknown_labels_message(left, right, pairs, source, target), path=where)
+        return cls.from_pairs(pairs[is_known])
 
     def union(self, other: Links) -> Links:
-        """These links and the other ones: what is known, and what a model adds to it."""
+        """The links that are in one of the two sets, or in both."""
         return Links.from_pairs(np.concatenate([self.pairs, other.pairs]))
 
     @property
@@ -79,7 +106,7 @@ class Links:
         return np.stack([self.source, self.target], axis=1)
 
     def labels(self, source: KnowledgeGraph, target: KnowledgeGraph) -> tuple[pa.Array, pa.Array]:
-        """The labels of both columns."""
+        """The source labels and the target labels of the links."""
         return source.entities.take(pa.array(self.source)), target.entities.take(pa.array(self.target))
 
     def __len__(self) -> int:
@@ -96,17 +123,18 @@ class Links:
         return f"Links({len(self)})"
 
 
-def _unknown_message(
+def _unknown_labels_message(
     left: pa.Array, right: pa.Array, pairs: np.ndarray, source: KnowledgeGraph, target: KnowledgeGraph
 ) -> str:
+    """How many links have an unknown label, five of these labels, and advice."""
     no_source, no_target = pairs[:, 0] < 0, pairs[:, 1] < 0
-    sides = left.filter(pa.array(no_source)), right.filter(pa.array(no_target))
-    missing = pc.unique(pa.concat_arrays(sides))
-    shown = ", ".join(repr(label) for label in missing[:5].to_pylist())
-    more = ", ..." if len(missing) > 5 else ""
-    rows = int((no_source | no_target).sum())
-    message = f"{rows} of {len(left)} links name an unknown entity ({len(missing)} labels: {shown}{more})"
-    for labels, graph in zip(sides, (source, target), strict=True):
+    unknown = left.filter(pa.array(no_source)), right.filter(pa.array(no_target))
+    distinct = pc.unique(pa.concat_arrays(unknown))
+    shown = ", ".join(repr(label) for label in distinct[:5].to_pylist())
+    more = ", ..." if len(distinct) > 5 else ""
+    links = int((no_source | no_target).sum())
+    message = f"{links} of {len(left)} links name an unknown entity ({len(distinct)} labels: {shown}{more})"
+    for labels, graph in zip(unknown, (source, target), strict=True):
         relations = labels.filter(pc.is_in(labels, value_set=graph.relations))
         if len(relations):
             return f"{message}; {relations[0].as_py()!r} is a relation, not an entity"

@@ -21,10 +21,11 @@ NAME_PREDICATES = (
     "http://schema.org/name",
     "https://schema.org/name",
 )
+"""Predicates of attributes that name an entity, the preferred ones first."""
 
 
 def entity_names(graph: KnowledgeGraph) -> pa.Array:
-    """One name per entity: the first label-like attribute it has, else the end of its IRI.
+    """A name for each entity: its first attribute of `NAME_PREDICATES`, else the end of its IRI.
 
     >>> from divea.graphs.knowledge_graph import KnowledgeGraph
     >>> graph = KnowledgeGraph.from_triples([], ["http://dbpedia.org/resource/New_York%2C_NY"])
@@ -35,11 +36,11 @@ def entity_names(graph: KnowledgeGraph) -> pa.Array:
     names = [unquote(end).replace("_", " ") for end in ends.to_pylist()]
     if graph.attributes is not None:
         attributes = graph.attributes
-        codes = {label: code for code, label in enumerate(attributes.predicate_labels.to_pylist())}
-        # The least preferred first, so that the preferred ones overwrite it.
+        predicate_id = {label: number for number, label in enumerate(attributes.predicate_labels.to_pylist())}
+        # The least preferred predicate comes first, so that preferred ones overwrite it; and an entity's
+        # last value comes first, so that its first value in sort order remains.
         for predicate in reversed(NAME_PREDICATES):
-            rows = np.flatnonzero(attributes.predicates == codes.get(predicate, -1))
-            # Rows are sorted; going backwards leaves the first value of an entity in place.
+            rows = np.flatnonzero(attributes.predicates == predicate_id.get(predicate, -1))
             for row in rows[::-1].tolist():
                 names[attributes.entities[row]] = attributes.values[row].as_py()
     return pa.array(names, type=LABEL)

@@ -1,4 +1,4 @@
-"""A small task with a known answer: two copies of a random graph under unrelated labels.
+"""A small task with a known answer: two copies of a random graph with unrelated labels.
 
 The contract checks of models and executors run on it, and so do many tests.
 """
@@ -31,12 +31,16 @@ def planted_pair(
     random_seed: int = 0,
     labels: int = 0,
 ) -> PlantedPair:
-    """Draw a random graph and copy it under two sets of labels.
+    """Draw a random graph and copy it with two sets of labels.
 
     Parameters
     ----------
+    entities, triples, relations
+        The size of each graph; triples that are drawn repeatedly count once.
+    seeds
+        The number of links that are seeds; the links of all other entities are gold.
     labels
-        Another number draws other labels, and so other ids, for the same graph.
+        Selects the labels: another number gives the same graph other labels, and so other ids.
 
     Examples
     --------
@@ -47,14 +51,14 @@ def planted_pair(
     rng = np.random.default_rng(random_seed)
     heads, tails = rng.integers(entities, size=(2, triples))
     relation = rng.integers(relations, size=triples)
-    draw = np.random.default_rng([random_seed, labels])
-    names = [[f"{side}{number}" for number in draw.permutation(entities)] for side in ("left", "right")]
+    label_rng = np.random.default_rng([random_seed, labels])
+    names = [[f"{side}{number}" for number in label_rng.permutation(entities)] for side in ("left", "right")]
     source, target = (
         KnowledgeGraph.from_triples(
-            ((own[h], f"r{r}", own[t]) for h, r, t in zip(heads, relation, tails, strict=True)),
-            extra_entities=own,
+            ((name[h], f"r{r}", name[t]) for h, r, t in zip(heads, relation, tails, strict=True)),
+            extra_entities=name,
         )
-        for own in names
+        for name in names
     )
     known = Links.from_labels(names[0][:seeds], names[1][:seeds], source, target)
     gold = Links.from_labels(names[0][seeds:], names[1][seeds:], source, target)

@@ -1,10 +1,11 @@
-"""What is in a task, in numbers, with warnings about what may go wrong."""
+"""The summary of a task that `divea info` prints: figures of both graphs, and warnings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from divea.graphs.knowledge_graph import KnowledgeGraph
@@ -15,7 +16,13 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 99, 100)
 
 
 def summarise(task: AlignmentTask) -> dict[str, Any]:
-    """Everything `divea info` shows, as plain JSON types."""
+    """The figures of both graphs and the warnings, as plain JSON types.
+
+    >>> from divea.graphs.planted import planted_pair
+    >>> summary = summarise(planted_pair().task)
+    >>> summary["source"]["entities"], summary["seeds"], summary["warnings"][0]
+    (80, 24, '3 repeated source triples were counted once')
+    """
     source = _summarise_graph(task.source, task.seeds.source)
     target = _summarise_graph(task.target, task.seeds.target)
     summary = {"source": source, "target": target, "seeds": len(task.seeds)}
@@ -27,9 +34,9 @@ def _summarise_graph(graph: KnowledgeGraph, anchors: Ids) -> dict[str, Any]:
 
     count, component = connected_components(graph.adjacency, directed=False)
     sizes = np.bincount(component, minlength=count)
-    anchored = np.zeros(count, dtype=bool)
-    anchored[component[anchors]] = True
-    distance = _hops(graph, anchors)
+    has_anchor = np.zeros(count, dtype=bool)
+    has_anchor[component[anchors]] = True
+    distance = _hops_from(anchors, graph)
     return {
         "entities": graph.num_entities,
         "relations": graph.num_relations,
@@ -38,51 +45,53 @@ def _summarise_graph(graph: KnowledgeGraph, anchors: Ids) -> dict[str, Any]:
         "repeated triples": graph.repeated_triples,
         "self-loops": int((graph.heads == graph.tails).sum()),
         "isolated entities": int((graph.degrees == 0).sum()),
-        "degree percentiles": {
-            str(at): int(value)
-            for at, value in zip(PERCENTILES, np.percentile(graph.degrees, PERCENTILES), strict=True)
-        }
-        if graph.num_entities
-        else {},
+        "degree percentiles": _degree_percentiles(graph),
         "components": int(count),
         "largest component": int(sizes.max()) if count else 0,
         "anchors": len(anchors),
         "one hop from an anchor": int((distance == 1).sum()),
         "two hops from an anchor": int((distance == 2).sum()),
-        "components without an anchor": int((~anchored).sum()),
-        "entities in those components": int(sizes[~anchored].sum()),
-        "labels used as entity and relation": _shared_labels(graph),
+        "components without an anchor": int((~has_anchor).sum()),
+        "entities in those components": int(sizes[~has_anchor].sum()),
+        "labels used as entity and relation": _count_shared_labels(graph),
     }
 
 
-def _hops(graph: KnowledgeGraph, anchors: Ids) -> np.ndarray:
-    """0 for anchors, 1 for their neighbours, 2 for theirs, 3 for the rest."""
+def _degree_percentiles(graph: KnowledgeGraph) -> dict[str, int]:
+    if not graph.num_entities:
+        return {}
+    degrees = np.percentile(graph.degrees, PERCENTILES)
+    return {str(percent): int(degree) for percent, degree in zip(PERCENTILES, degrees, strict=True)}
+
+
+def _hops_from(anchors: Ids, graph: KnowledgeGraph) -> npt.NDArray[np.int8]:
+    """The number of hops from each entity to the nearest anchor; 3 for three or more."""
     distance = np.full(graph.num_entities, 3, dtype=np.int8)
     distance[anchors] = 0
     for hop in (1, 2):
-        near = (distance < hop).astype(np.float32)
-        distance[(graph.adjacency @ near > 0) & (distance == 3)] = hop
+        is_nearer = (distance < hop).astype(np.float32)
+        distance[(graph.adjacency @ is_nearer > 0) & (distance == 3)] = hop
     return distance
 
 
-def _shared_labels(graph: KnowledgeGraph) -> int:
+def _count_shared_labels(graph: KnowledgeGraph) -> int:
     return int(pc.sum(pc.is_in(graph.relations, value_set=graph.entities)).as_py() or 0)
 
 
 def _warnings(task: AlignmentTask, summary: dict[str, Any]) -> list[str]:
     warnings = []
     if not len(task.seeds):
-        warnings.append("no seeds: give known matches with --seeds, nothing can be aligned without")
+        warnings.append("no seeds: nothing can be aligned without known matches; give them with --seeds")
     for side in ("source", "target"):
         graph = summary[side]
         if graph["repeated triples"]:
             warnings.append(f"{graph['repeated triples']} repeated {side} triples were counted once")
         if graph["isolated entities"]:
-            warnings.append(f"{graph['isolated entities']} {side} entities stand in no triple")
+            warnings.append(f"{graph['isolated entities']} {side} entities have no triples")
         if len(task.seeds) and graph["entities in those components"]:
             warnings.append(
-                f"{graph['entities in those components']} {side} entities are in parts of the graph "
-                "without any seed: structure alone cannot match them"
+                f"{graph['entities in those components']} {side} entities are in components "
+                "without a seed: structure alone cannot match them"
             )
         if graph["labels used as entity and relation"]:
             warnings.append(
@@ -91,5 +100,5 @@ def _warnings(task: AlignmentTask, summary: dict[str, Any]) -> list[str]:
             )
     sizes = sorted((task.source.num_entities, task.target.num_entities))
     if sizes[1] > 10 * sizes[0]:
-        warnings.append("one graph is more than ten times the other: most entities have no match")
+        warnings.append("one graph is more than ten times as large as the other: most entities have no match")
     return warnings

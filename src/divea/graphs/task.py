@@ -1,4 +1,4 @@
-"""An alignment task: two graphs and the seeds. It holds no gold, by construction."""
+"""An alignment task: two graphs and the seeds. It has no place for gold."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divea.errors import InputError
+from divea.graphs.ids import marked
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.links import Links
+from divea.types import Ids
 
 
 def _no_links() -> Links:
@@ -17,16 +19,20 @@ def _no_links() -> Links:
 
 @dataclass(frozen=True)
 class AlignmentTask:
-    """What an aligner is given: a source graph, a target graph and known matches between them.
+    """The input of an aligner: a source graph, a target graph and the seeds, known matches between them.
 
-    Seeds are one-to-one, because their entities are taken: an anchor is nobody else's match.
-    Test links never come here; they live in `divea.evaluation`.
+    Seeds must be one-to-one, because an anchor (an entity of a seed) cannot match any other entity. Test
+    links are never part of a task; only `divea.evaluation` reads them.
 
+    Raises InputError if a seed's id is not an entity, or if an entity is in several seeds.
+
+    Examples
+    --------
     >>> left = KnowledgeGraph.from_triples([("Rome", "capitalOf", "Italy")])
     >>> right = KnowledgeGraph.from_triples([("Roma", "capitale", "Italia")])
-    >>> seeds = Links.from_labels(["Italy"], ["Italia"], left, right)
-    >>> AlignmentTask(left, right, seeds).unmatched_source.tolist() == left.find(["Rome"]).tolist()
-    True
+    >>> task = AlignmentTask(left, right, Links.from_labels(["Italy"], ["Italia"], left, right))
+    >>> left.label(task.unmatched_source), right.label(task.unmatched_target)
+    (['Rome'], ['Roma'])
     """
 
     source: KnowledgeGraph
@@ -34,33 +40,31 @@ class AlignmentTask:
     seeds: Links = field(default_factory=_no_links)
 
     def __post_init__(self) -> None:
-        _check_ends("source", self.seeds.source, self.source)
-        _check_ends("target", self.seeds.target, self.target)
+        _check_seeds("source", self.seeds.source, self.source)
+        _check_seeds("target", self.seeds.target, self.target)
 
     @property
-    def unmatched_source(self) -> np.ndarray:
-        """Every source entity that is no anchor."""
-        return _others(self.source.num_entities, self.seeds.source)
+    def unmatched_source(self) -> Ids:
+        """The ids of all source entities that are not anchors."""
+        return _all_but(self.seeds.source, self.source.num_entities)
 
     @property
-    def unmatched_target(self) -> np.ndarray:
-        """Every target entity that is no anchor."""
-        return _others(self.target.num_entities, self.seeds.target)
+    def unmatched_target(self) -> Ids:
+        """The ids of all target entities that are not anchors."""
+        return _all_but(self.seeds.target, self.target.num_entities)
 
 
-def _others(count: int, anchors: np.ndarray) -> np.ndarray:
-    free = np.ones(count, dtype=bool)
-    free[anchors] = False
-    return np.flatnonzero(free).astype(np.int32)
+def _all_but(anchors: Ids, num_entities: int) -> Ids:
+    return np.flatnonzero(~marked(anchors, num_entities)).astype(np.int32)
 
 
-def _check_ends(side: str, ids: np.ndarray, graph: KnowledgeGraph) -> None:
-    if len(ids) and (ids.min() < 0 or ids.max() >= graph.num_entities):
+def _check_seeds(side: str, anchors: Ids, graph: KnowledgeGraph) -> None:
+    if len(anchors) and (anchors.min() < 0 or anchors.max() >= graph.num_entities):
         raise InputError(f"a seed's {side} id is outside 0..{graph.num_entities - 1}")
-    values, counts = np.unique(ids, return_counts=True)
-    repeated = values[counts > 1]
+    distinct, counts = np.unique(anchors, return_counts=True)
+    repeated = distinct[counts > 1]
     if len(repeated):
         shown = ", ".join(repr(label) for label in graph.label(repeated[:5]))
         raise InputError(
-            f"{len(repeated)} {side} entities stand in more than one seed ({shown}); seeds must be one-to-one"
+            f"{len(repeated)} {side} entities are in more than one seed ({shown}); seeds must be one-to-one"
         )

@@ -7,7 +7,8 @@ is then applied to the pairs that nobody can judge.
 
 The unit of judgement is an end of a pair. A wrong pair between two entities that both have a counterpart
 would be noticed at either end, and so twice as often as a correct one; each end therefore counts as half a
-pair."""
+pair.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def _side_by_side(
     history: Sequence[Matches], sources: Ids
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """All lists of a source in one row: targets, scores above the list's lowest, and the sum of the
-    lowest."""
+    lowest.
+    """
     width = sum(matches.target.shape[1] for matches in history)
     target = np.full((len(sources), width), -1, dtype=np.int32)
     gain = np.zeros((len(sources), width))

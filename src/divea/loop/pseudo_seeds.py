@@ -2,7 +2,8 @@
 
 A pair becomes a pseudo-seed if each end is the other's best match, if its score is above a threshold, and
 if no better-scored pair has the same target. Pseudo-seeds are therefore one-to-one. They are chosen again
-in every iteration, so an early mistake does not last."""
+in every iteration, so an early mistake does not last.
+"""
 
 from __future__ import annotations
 

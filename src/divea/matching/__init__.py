@@ -1,4 +1,4 @@
-"""Matching: from embeddings to each source entity's best targets, within a memory budget."""
+"""Matching: ranked targets for each source entity from embeddings, within a memory budget."""
 
 from divea.matching.methods import METHODS, match
 from divea.matching.one_to_one import one_to_one

@@ -1,4 +1,4 @@
-"""From embeddings to matches: `match`, and the methods it knows by name."""
+"""`match`: ranked targets from embeddings, by one of the methods of `METHODS`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from divea.resources.budget import MATCHING_MEMORY
 from divea.types import Embeddings, Ids, Matches
 
 Blocks = Iterator[tuple[int, Tensor]]
+"""Blocks of score rows, each with the number of its first row."""
 
 _SOURCE_SALT, _TARGET_SALT = 0x5EED_50, 0x5EED_7A
 
@@ -38,56 +39,57 @@ def match(
     random_seed: int = 0,
     memory: int = MATCHING_MEMORY,
 ) -> Matches:
-    """The best `top` candidates of every source, by a method of `METHODS`.
+    """The best `top` candidates of every source, on the device that holds the embeddings.
 
-    `sources` and `candidates` are ids, the rows of the two embeddings to match; the work is done
-    on the device that holds the embeddings and keeps within `memory` bytes beside them. Equal
-    scores are ordered by a draw per entity that `random_seed` decides, never by id.
+    Ties are broken by a seeded draw per entity, never by id.
 
+    Parameters
+    ----------
+    sources, candidates
+        Ids of the entities to match: rows of the two embeddings.
+    method
+        A name in `METHODS`: cosine, csls or sinkhorn.
+    random_seed
+        Decides the order of equal scores.
+    memory
+        Bytes that matching may use beside the embeddings.
+
+    Examples
+    --------
     >>> same = torch.eye(3)
     >>> match(Embeddings(same, same[[2, 0, 1]]), [0, 1, 2], [0, 1, 2], method="cosine", top=1).best.tolist()
     [1, 2, 0]
     """
-    asked = np.asarray(sources, dtype=np.int64)
-    rows, columns = np.sort(asked.astype(np.int32)), shuffled(candidates, random_seed)
+    requested = np.asarray(sources, dtype=np.int64)
+    rows, columns = np.sort(requested.astype(np.int32)), shuffled(candidates, random_seed)
     blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
-    device, top = embeddings.source.device, min(top, len(columns))
-    # A copy from or to a GPU waits for all the work that was asked for before it. So results stay
-    # there until the end, and what the host has to find out it finds out while a GPU is busy.
+    device = embeddings.source.device
+    # A copy from or to a GPU waits for all work that was launched before. Results therefore stay there
+    # until the end, and the host computes its own part while the GPU is busy.
     target_of_column = torch.from_numpy(columns).to(device)
-    best_of_column = torch.full((len(columns),), -torch.inf, device=device)
-    values = [torch.zeros(0, top, device=device)]
-    places = [torch.zeros(0, top, dtype=torch.long, device=device)]
-    for _, block in blocks:
-        if len(block):
-            best, where = top_k(block, top)
-            values.append(best)
-            places.append(where)
-            torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
-    score, place = largest_first(torch.cat(values), torch.cat(places))
-    target = target_of_column[place].masked_fill_(~score.isfinite(), -1)
-    turn = _draw(len(rows), random_seed, _SOURCE_SALT).argsort()
-    order = np.searchsorted(rows, asked)
-    mutual = _mutual(score, place, best_of_column, torch.from_numpy(turn).to(device))
-    in_order = torch.from_numpy(order).to(device)
-    found = [_fetch(column[in_order]) for column in (target, score, mutual)]
+    score, column, best_of_column = _best_columns(blocks, len(columns), top, device)
+    target = target_of_column[column].masked_fill_(~score.isfinite(), -1)
+    tie_rank = _permutation(len(rows), random_seed, _SOURCE_SALT).argsort()
+    row_of_request = np.searchsorted(rows, requested)
+    mutual = _mutual(score, column, best_of_column, torch.from_numpy(tie_rank).to(device))
+    as_requested = torch.from_numpy(row_of_request).to(device)
+    on_host = [_copy_to_host(result[as_requested]) for result in (target, score, mutual)]
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return Matches(asked.astype(np.int32), *(column.numpy() for column in found))
-
-
-def _fetch(column: Tensor) -> Tensor:
-    """A column on the host, from a GPU into pinned memory: several times faster, and done after a wait."""
-    host = torch.empty(column.shape, dtype=column.dtype, pin_memory=column.is_cuda)
-    return host.copy_(column, non_blocking=True)
+    return Matches(requested.astype(np.int32), *(result.numpy() for result in on_host))
 
 
 def score_blocks(
     embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MATCHING_MEMORY
 ) -> Blocks:
-    """Blocks of scores, each with the row it starts at and complete over all `columns`.
+    """Blocks of scores, complete over all columns, each with the number of its first row.
 
-    Use a block before asking for the next, which may be written over it.
+    A block may be overwritten by the next one, so use it before requesting the next.
+
+    Parameters
+    ----------
+    rows, columns
+        Ids of source and target entities.
     """
     if method not in METHODS:
         raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
@@ -95,28 +97,69 @@ def score_blocks(
 
 
 def shuffled(ids: npt.ArrayLike, random_seed: int) -> Ids:
-    """Ids in the order of a random draw, whatever order they come in: earlier wins a tie."""
+    """The ids in random order, whatever order they are given in: of equal scores, the earlier id wins.
+
+    >>> shuffled([4, 7, 9], random_seed=1).tolist() == shuffled([9, 4, 7], random_seed=1).tolist()
+    True
+    """
     ordered = np.sort(np.asarray(ids, dtype=np.int32))
-    return ordered[_draw(len(ordered), random_seed, _TARGET_SALT)]
+    return ordered[_permutation(len(ordered), random_seed, _TARGET_SALT)]
 
 
-def _draw(count: int, random_seed: int, salt: int) -> npt.NDArray[np.int64]:
+def _permutation(count: int, random_seed: int, salt: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng([random_seed, salt]).permutation(count)
 
 
+def _best_columns(
+    blocks: Blocks, columns: int, top: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The scores and the numbers of each row's best columns, best first, and each column's best score."""
+    top = min(top, columns)
+    best_of_column = torch.full((columns,), -torch.inf, device=device)
+    scores = [torch.zeros(0, top, device=device)]
+    numbers = [torch.zeros(0, top, dtype=torch.long, device=device)]
+    for _, block in blocks:
+        if len(block):
+            best_scores, best_numbers = top_k(block, top)
+            scores.append(best_scores)
+            numbers.append(best_numbers)
+            torch.maximum(best_of_column, block.amax(dim=0), out=best_of_column)
+    return *largest_first(torch.cat(scores), torch.cat(numbers)), best_of_column
+
+
+def _mutual(score: Tensor, column: Tensor, best_of_column: Tensor, tie_rank: Tensor) -> Tensor:
+    """Whether each row is the best row of its first column; of rows that tie, the lowest `tie_rank` is."""
+    if not column.shape[1]:
+        return torch.zeros(len(column), dtype=torch.bool, device=column.device)
+    first, no_row = column[:, 0], len(column)
+    is_best = score[:, 0].isfinite() & (score[:, 0] >= best_of_column[first])
+    winner = torch.full_like(best_of_column, no_row, dtype=torch.long)
+    winner.scatter_reduce_(0, first, tie_rank.where(is_best, no_row), "amin")
+    return winner[first] == tie_rank
+
+
+def _copy_to_host(result: Tensor) -> Tensor:
+    """Start a copy to the host; it is complete after a synchronisation.
+
+    Copies from a GPU go into pinned memory, which is several times faster.
+    """
+    host = torch.empty(result.shape, dtype=result.dtype, pin_memory=result.is_cuda)
+    return host.copy_(result, non_blocking=True)
+
+
 def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
-    """Dense where the kernel and one temporary fit the budget, else over the nearest targets."""
+    """Dense Sinkhorn if the kernel and one temporary fit the budget, otherwise over the nearest targets."""
     if 2 * 4 * len(source) * len(target) <= memory:
         yield 0, dense_sinkhorn((source[:] @ target[:].T).float())
         return
-    # A listed pair takes about 40 bytes: its score, its column, its place among its column's pairs.
+    # A listed pair needs about 40 bytes: its score, its column, its position among its column's pairs.
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
     weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
     step = rows_per_block(len(target), memory)
     buffer = weights.values.new_empty(min(step, len(source)), len(target))
-    for start in range(0, len(source), step):
-        values, places = weights.values[start : start + step], weights.columns[start : start + step]
-        yield start, buffer[: len(values)].fill_(-torch.inf).scatter_(1, places, values)
+    for first in range(0, len(source), step):
+        values, columns = weights.values[first : first + step], weights.columns[first : first + step]
+        yield first, buffer[: len(values)].fill_(-torch.inf).scatter_(1, columns, values)
 
 
 METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
@@ -124,15 +167,4 @@ METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
     "csls": csls_blocks,
     "sinkhorn": _sinkhorn_blocks,
 }
-"""Name -> how to score: feeds `match`, the command line's `--matching` and the docs."""
-
-
-def _mutual(score: Tensor, place: Tensor, best_of_column: Tensor, turn: Tensor) -> Tensor:
-    """Rows whose first choice chooses them back; of rows that tie for a target, the first by `turn`."""
-    if not place.shape[1]:
-        return torch.zeros(len(place), dtype=torch.bool, device=place.device)
-    first, nobody = place[:, 0], len(place)
-    chosen = score[:, 0].isfinite() & (score[:, 0] >= best_of_column[first])
-    winner = torch.full_like(best_of_column, nobody, dtype=torch.long)
-    winner.scatter_reduce_(0, first, turn.where(chosen, nobody), "amin")
-    return winner[first] == turn
+"""Name -> the function that yields blocks of scores."""

@@ -1,4 +1,7 @@
-"""One-to-one matching: no target twice. Greedy, and optimal by the Hungarian method of scipy."""
+"""One-to-one matching: every target is assigned at most once.
+
+The greedy method is fast and deterministic up to ties; the Hungarian method of scipy is optimal.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,20 @@ _SALT = 0x1_70_1
 def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0) -> Ids:
     """The target assigned to each row of `matches`, -1 for none; no target is assigned twice.
 
-    `greedy` takes the best pair, then the best of what is left, and so on. `hungarian` takes the
-    assignment that matches as many as it can and among those has the largest sum of scores. Both
-    choose among the listed targets only: a source all of whose targets are taken stays without.
+    Only listed targets are assigned, so a source gets none if all targets on its list are taken. Ties are
+    broken by a seeded draw per pair.
+
+    Parameters
+    ----------
+    method
+        "greedy" assigns the best pair, then the best of the remaining ones, and so on. "hungarian" matches
+        as many sources as possible and, among such assignments, has the largest sum of scores.
+    random_seed
+        Decides between equal scores.
+
+    Examples
+    --------
+    Both sources are nearest to target 5.
 
     >>> scores = np.float32([[.9, .8], [.85, -np.inf]])
     >>> contested = Matches(np.array([0, 1]), np.array([[5, 6], [5, -1]]), scores, np.array([True, False]))
@@ -25,58 +39,69 @@ def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0
     """
     if method not in _METHODS:
         raise InputError(f"unknown one-to-one method {method!r}; choose from {', '.join(_METHODS)}")
-    rows, places = np.nonzero(matches.target >= 0)
-    targets, scores = matches.target[rows, places], matches.score[rows, places]
+    rows, ranks = np.nonzero(matches.target >= 0)
+    targets, scores = matches.target[rows, ranks], matches.score[rows, ranks]
     assigned = np.full(len(matches), -1, dtype=np.int32)
     if len(rows):
-        # Equal scores are ordered by a draw per pair, laid out by source id and not by row.
+        # Drawn in the order of source ids and targets, so that the order of rows does not matter.
         by_id = np.lexsort((targets, matches.source[rows]))
-        draw = np.empty(len(rows))
-        draw[by_id] = np.random.default_rng([random_seed, _SALT]).random(len(rows))
-        chosen = _METHODS[method](rows, targets, scores.astype(np.float64), draw)
+        tie_breakers = np.empty(len(rows))
+        tie_breakers[by_id] = np.random.default_rng([random_seed, _SALT]).random(len(rows))
+        chosen = _METHODS[method](rows, targets, scores.astype(np.float64), tie_breakers)
         assigned[rows[chosen]] = targets[chosen]
     return assigned
 
 
-def _greedy(rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Pairs that are best for both ends can be taken at once; repeat until none is left."""
-    order = np.lexsort((draw, -scores))
+def _greedy(
+    rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, tie_breakers: np.ndarray
+) -> np.ndarray:
+    """The positions of the pairs that a greedy assignment chooses.
+
+    Pairs that are best for both of their ends are chosen at once, and this is repeated until no pair is
+    left.
+    """
+    order = np.lexsort((tie_breakers, -scores))
     pairs = np.arange(len(order))
     rows, targets = rows[order], targets[order]
-    taken_row = np.zeros(rows.max() + 1, dtype=bool)
-    taken_target = np.zeros(targets.max() + 1, dtype=bool)
+    is_taken_row = np.zeros(rows.max() + 1, dtype=bool)
+    is_taken_target = np.zeros(targets.max() + 1, dtype=bool)
     chosen: list[npt.NDArray[np.int64]] = []
     while len(pairs):
-        # Pairs stand best first, so an end's first occurrence is its best pair.
+        # Pairs are ordered best first, so the first occurrence of an end is its best pair.
         best_of_row = pairs[np.unique(rows[pairs], return_index=True)[1]]
         best_of_target = pairs[np.unique(targets[pairs], return_index=True)[1]]
-        agreed = np.intersect1d(best_of_row, best_of_target, assume_unique=True)
-        chosen.append(agreed)
-        taken_row[rows[agreed]] = True
-        taken_target[targets[agreed]] = True
-        pairs = pairs[~taken_row[rows[pairs]] & ~taken_target[targets[pairs]]]
+        mutual = np.intersect1d(best_of_row, best_of_target, assume_unique=True)
+        chosen.append(mutual)
+        is_taken_row[rows[mutual]] = True
+        is_taken_target[targets[mutual]] = True
+        pairs = pairs[~is_taken_row[rows[pairs]] & ~is_taken_target[targets[pairs]]]
     return order[np.concatenate(chosen)]
 
 
-def _hungarian(rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Sparse assignment (Jonker-Volgenant) in which every source may fall back on a place of its own."""
+def _hungarian(
+    rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, tie_breakers: np.ndarray
+) -> np.ndarray:
+    """The positions of the pairs of an optimal sparse assignment (Jonker-Volgenant).
+
+    Every source has an additional column of its own as a fallback, so that a complete assignment exists.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
     sources, row = np.unique(rows, return_inverse=True)
     columns, column = np.unique(targets, return_inverse=True)
-    # Costs are positive; the draw is far below any difference of float32 scores. One fallback
+    # Costs are positive, and tie breakers are far below any difference of scores that matters. A fallback
     # costs more than any number of bad pairs, so as many sources as possible are matched.
-    cost = scores.max() - scores + 1 + 1e-9 * draw
-    fallback = np.full(len(sources), cost.max() * (len(sources) + 1))
-    own = len(columns) + np.arange(len(sources))
+    cost = scores.max() - scores + 1 + 1e-9 * tie_breakers
+    fallback_cost = np.full(len(sources), cost.max() * (len(sources) + 1))
+    fallback_column = len(columns) + np.arange(len(sources))
+    ends = np.concatenate([row, np.arange(len(sources))]), np.concatenate([column, fallback_column])
     shape = (len(sources), len(columns) + len(sources))
-    ends = np.concatenate([row, np.arange(len(sources))]), np.concatenate([column, own])
-    graph = csr_array((np.concatenate([cost, fallback]), ends), shape=shape)
-    matched_row, matched_column = min_weight_full_bipartite_matching(graph)
-    partner = np.full(len(sources), -1)
-    partner[matched_row] = matched_column
-    return np.flatnonzero(partner[row] == column)
+    costs = csr_array((np.concatenate([cost, fallback_cost]), ends), shape=shape)
+    matched_row, matched_column = min_weight_full_bipartite_matching(costs)
+    column_of_row = np.full(len(sources), -1)
+    column_of_row[matched_row] = matched_column
+    return np.flatnonzero(column_of_row[row] == column)
 
 
 _METHODS = {"greedy": _greedy, "hungarian": _hungarian}

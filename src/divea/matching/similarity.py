@@ -1,8 +1,8 @@
-"""Cosine and CSLS similarity, one block of rows at a time.
+"""Cosine and CSLS similarity in blocks of rows, and the largest scores of each row.
 
-A full similarity matrix of two graphs does not fit in memory; a block of its rows does. Every
-method here therefore yields blocks of rows, complete over all columns, so that whoever reads
-them (top-k, ranks of gold) sees each source's scores whole.
+The similarity matrix of two large graphs does not fit in memory, but a block of its rows does. Every method
+therefore yields blocks of rows that are complete over all columns, so that a reader (top k, ranks of gold
+links) has all scores of a source at once.
 """
 
 from __future__ import annotations
@@ -13,58 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_GROUP = 32
+_BLOCK_SHARE = 0.8
+"""Share of the memory budget for a block itself; the rest is for the temporaries of its reader."""
 
+_TILE = 256
+"""Rows that GPUs multiply at a time: a remainder of a few rows costs as much as a full tile."""
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Values and column indices of the `k` largest per row, in no particular order.
+_LARGEST_BLOCK_ON_CPU = 1 << 28
+"""Bytes; larger blocks are not faster on a CPU."""
 
-    Selecting directly from long rows costs as much as the matrix product that made them. The
-    maximum of each group of columns is one vectorised pass; the k largest entries must lie in
-    the k groups with the largest maxima, which are found the same way, so only those are looked
-    into. The result is exact.
-
-    >>> values, indices = largest_first(*top_k(torch.tensor([[3.0, 9.0, 9.0, 1.0]]), 3))
-    >>> values.tolist(), indices.tolist()
-    ([[9.0, 9.0, 3.0]], [[1, 2, 0]])
-    """
-    columns = scores.shape[1]
-    k = min(k, columns)
-    if columns < 4 * max(k, 1) * _GROUP:
-        values, indices = scores.topk(k, dim=1, sorted=False)
-        return values, indices
-    # A group is every stride-th column: then neighbouring columns are compared side by side,
-    # which is what both CPUs and GPUs do fastest.
-    stride = columns // _GROUP
-    maxima = torch.unflatten(scores[:, : stride * _GROUP], 1, (_GROUP, stride)).amax(dim=1)
-    groups = top_k(maxima, k)[1]
-    steps = torch.arange(0, stride * _GROUP, stride, device=scores.device)
-    candidates = (groups[:, :, None] + steps).flatten(1)
-    if stride * _GROUP < columns:
-        # The columns that fill no group are always looked at.
-        rest = torch.arange(stride * _GROUP, columns, device=scores.device).expand(len(scores), -1)
-        candidates = torch.cat([candidates, rest], dim=1)
-    values, places = scores.gather(1, candidates).topk(k, dim=1, sorted=False)
-    return values, candidates.gather(1, places)
-
-
-def largest_first(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows sorted by value, equal values by index: the same order on every device."""
-    by_index = indices.argsort(dim=1)
-    values, indices = values.gather(1, by_index), indices.gather(1, by_index)
-    values, by_value = values.sort(dim=1, descending=True, stable=True)
-    return values, indices.gather(1, by_value)
-
-
-_SHARE = 0.8  # of the budget for the block itself; the rest is for what its readers make of it
-_TILE = 256  # rows that GPUs multiply at a time: a remainder of a few costs as much as all of them
-_LARGEST_ON_CPU = 1 << 28  # bytes: larger blocks are no faster there
+_GROUP_SIZE = 32
+"""Columns in a group, of which `top_k` computes the maximum first."""
 
 
 class UnitRows:
-    """Chosen rows of a matrix, brought to length one when a slice of them is asked for.
+    """Some rows of a matrix, normalised to length one when a slice of them is read.
 
-    Embeddings are the largest thing in memory; a second copy of both sides would not fit beside them.
+    Embeddings are the largest arrays in memory, and a normalised copy of both sides would not fit beside
+    them.
 
     >>> UnitRows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), np.array([1, 0], np.int32))[:].tolist()
     [[0.0, 0.0], [0.6000000238418579, 0.800000011920929]]
@@ -77,56 +43,61 @@ class UnitRows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, part: slice) -> Tensor:
-        return normalise_(self.matrix[self.ids[part]])
+    def __getitem__(self, rows: slice) -> Tensor:
+        return normalise_(self.matrix[self.ids[rows]])
 
 
 Vectors = UnitRows | Tensor
-"""Rows of length one, which a slice gives as a tensor."""
+"""Rows of length one; a slice of them is a tensor."""
 
 
 def normalise_(rows: Tensor) -> Tensor:
-    """Bring rows to length one in place; rows of zeros stay zeros."""
+    """Normalise rows to length one in place; rows of zeros stay zeros."""
     return rows.div_(rows.norm(dim=1, keepdim=True).clamp_min_(1e-12))
 
 
-def rows_per_block(columns: int, memory: int) -> int:
-    """How many rows of float32 scores fit the budget, at least one; whole tiles where there is room."""
-    rows = max(1, int(memory * _SHARE) // (4 * max(columns, 1)))
-    return rows if rows < _TILE else rows - rows % _TILE
-
-
 def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of the cosine similarity of two matrices of unit rows, with the row each starts at.
+    """Blocks of the cosine similarity of two matrices with unit rows, each with its first row's number.
 
-    Each block is written over the one before: use it before asking for the next.
+    A block is overwritten by the next one, so use it before requesting the next.
+
+    Parameters
+    ----------
+    memory
+        Bytes for a block and what its reader makes of it.
+
+    Examples
+    --------
+    >>> first, block = next(cosine_blocks(torch.eye(2), torch.eye(2)[[1, 0]], memory=1 << 20))
+    >>> first, block.tolist()
+    (0, [[0.0, 1.0], [1.0, 0.0]])
     """
     columns = target[:].T
     if columns.device.type == "cpu":
-        memory = min(memory, _LARGEST_ON_CPU)
+        memory = min(memory, _LARGEST_BLOCK_ON_CPU)
     step = min(rows_per_block(len(target), memory), len(source))
     buffer = columns.new_empty(step, len(target))
-    for start in range(0, len(source), max(step, 1)):
-        rows = source[start : start + step]
-        yield start, torch.mm(rows, columns, out=buffer[: len(rows)]).float()
+    for first in range(0, len(source), max(step, 1)):
+        rows = source[first : first + step]
+        yield first, torch.mm(rows, columns, out=buffer[: len(rows)]).float()
 
 
 def csls_blocks(
     source: Vectors, target: Vectors, memory: int, neighbours: int = 10
 ) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of CSLS: twice the cosine, less how close each side is to its neighbours on the other.
+    """Blocks of CSLS: twice the cosine minus the mean similarity of each side to its nearest neighbours.
 
-    Cross-domain similarity local scaling (Conneau et al., 2018) takes from hubs, which are near
-    to everything, what they have too much. 10 neighbours is the value of that paper.
+    Cross-domain similarity local scaling (Conneau et al., 2018) penalises hubs, entities that are similar
+    to everything. 10 neighbours is the value of that paper. Blocks are as in `cosine_blocks`.
     """
-    hubness = mean_of_best(target, source, memory, neighbours)
-    for start, block in cosine_blocks(source, target, memory):
-        own = _mean_of_top(block, neighbours)
-        yield start, block.mul_(2).sub_(hubness).sub_(own[:, None])
+    target_mean = mean_of_best(target, source, memory, neighbours)
+    for first, block in cosine_blocks(source, target, memory):
+        source_mean = _mean_of_top(block, neighbours)
+        yield first, block.mul_(2).sub_(target_mean).sub_(source_mean[:, None])
 
 
 def mean_of_best(rows: Vectors, others: Vectors, memory: int, neighbours: int) -> Tensor:
-    """For each row the mean similarity to its nearest `neighbours` among the others."""
+    """For each row, the mean cosine similarity to its nearest `neighbours` among the others."""
     means = [_mean_of_top(block, neighbours) for _, block in cosine_blocks(rows, others, memory)]
     return torch.cat(means) if means else rows[:].new_zeros(0)
 
@@ -135,3 +106,58 @@ def _mean_of_top(block: Tensor, neighbours: int) -> Tensor:
     if not block.shape[1]:
         return block.new_zeros(len(block))
     return top_k(block, neighbours)[0].mean(dim=1)
+
+
+def rows_per_block(columns: int, memory: int) -> int:
+    """The number of rows of float32 scores that fit the budget, at least one; whole tiles if one fits."""
+    rows = max(1, int(memory * _BLOCK_SHARE) // (4 * max(columns, 1)))
+    return rows if rows < _TILE else rows - rows % _TILE
+
+
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The values and column numbers of the `k` largest scores of each row, unordered.
+
+    Selecting from long rows directly costs as much as the matrix product that made them. The maximum of
+    each group of columns, however, is one vectorised pass, and the k largest scores are in the k groups
+    with the largest maxima, which are found in the same way. Only those groups are searched. The result is
+    exact.
+
+    Examples
+    --------
+    >>> values, columns = largest_first(*top_k(torch.tensor([[3.0, 9.0, 9.0, 1.0]]), 3))
+    >>> values.tolist(), columns.tolist()
+    ([[9.0, 9.0, 3.0]], [[1, 2, 0]])
+    """
+    columns = scores.shape[1]
+    k = min(k, columns)
+    if columns < 4 * max(k, 1) * _GROUP_SIZE:
+        values, indices = scores.topk(k, dim=1, sorted=False)
+        return values, indices
+    candidates = _columns_of_best_groups(scores, k)
+    values, positions = scores.gather(1, candidates).topk(k, dim=1, sorted=False)
+    return values, candidates.gather(1, positions)
+
+
+def _columns_of_best_groups(scores: Tensor, k: int) -> Tensor:
+    """For each row, the columns of the k groups with the largest maxima, and those in no group."""
+    columns = scores.shape[1]
+    # A group is every stride-th column. The maxima then compare neighbouring columns elementwise, which is
+    # fastest on both CPUs and GPUs.
+    stride = columns // _GROUP_SIZE
+    grouped = stride * _GROUP_SIZE
+    maxima = torch.unflatten(scores[:, :grouped], 1, (_GROUP_SIZE, stride)).amax(dim=1)
+    groups = top_k(maxima, k)[1]
+    steps = torch.arange(0, grouped, stride, device=scores.device)
+    candidates = (groups[:, :, None] + steps).flatten(1)
+    if grouped == columns:
+        return candidates
+    ungrouped = torch.arange(grouped, columns, device=scores.device).expand(len(scores), -1)
+    return torch.cat([candidates, ungrouped], dim=1)
+
+
+def largest_first(values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows sorted by value, equal values by column: the same order on every device."""
+    by_column = columns.argsort(dim=1)
+    values, columns = values.gather(1, by_column), columns.gather(1, by_column)
+    values, by_value = values.sort(dim=1, descending=True, stable=True)
+    return values, columns.gather(1, by_value)

@@ -1,4 +1,4 @@
-"""Models: they turn two graphs and their seeds into embeddings that matching can compare."""
+"""Models embed the entities of two graphs, given their seeds, so that matching can compare them."""
 
 from divea.models.base import Model, embed_all, make_model
 from divea.models.check import check_model

@@ -1,14 +1,14 @@
-"""Sums over a graph's edges as sparse products, forward and backward.
+"""Sums over the edges of a graph as sparse products, forward and backward.
 
-Graph networks are usually written as "gather the vector of every edge's end, scatter the sums
-back": an edges x dimensions matrix per operation, kept for the backward pass. Here an edge only
-ever carries a number. Vectors meet in two sparse kernels that never make a row per edge:
+Graph networks usually gather the vector at one end of every edge and scatter sums to the other end.
+Each such operation makes an edges x dimensions matrix, which is kept for the backward pass. Here an edge
+only carries a number, and vectors are combined by two sparse kernels that make no row per edge:
 
     weighted_sum    out[i]  = sum over edges e = (i, j) of  weight[e] * vectors[j]
     edge_dot        out[e]  = left[i] . right[j]            for edges e = (i, j)
 
-The gradient of each is made of the other one, so both passes need nothing else. Sums are taken in
-a fixed order, hence results are the same bits every time, on a GPU too.
+The gradient of each consists of calls of the other, so these two kernels are all that both passes need.
+Sums are taken in a fixed order, so results are the same bits every time, also on a GPU.
 """
 
 from __future__ import annotations
@@ -23,135 +23,66 @@ from torch import Tensor
 from divea.models import kernels
 
 with warnings.catch_warnings():
-    # torch says once per process that its CSR tensors are in beta; here is the place to say it.
+    # torch warns once per process that its CSR tensors are in beta; trigger the warning here, unseen.
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1), check_invariants=False)
 
-Ends = Tensor | np.ndarray
-"""Numbers for edges, on any device: the things at their ends, or their weights."""
+EdgeValues = Tensor | np.ndarray
+"""One number per edge, on any device: the index of one of its ends, or its weight."""
 
-LONGEST_ROW = 64
-"""Entries of a row that are summed in one go on a GPU, see `Rows`."""
-
-
-class Rows:
-    """A pattern of a sparse matrix: the entries of each row, without values.
-
-    cuSPARSE, behind torch's sparse product on a GPU, adds the pieces of a row in the order in which
-    they get ready, so sums differ from run to run. torch's embedding bag is the same product
-    with each bag summed in order, but slow where bags are long. On a GPU, rows are therefore cut
-    into short pieces, each a bag, and the pieces of a row are added in order.
-    """
-
-    def __init__(self, starts: Tensor, columns: Tensor, size: tuple[int, int], order: Tensor | None = None):
-        self.starts, self.columns, self.size = starts.int(), columns.int(), size
-        self.order = order
-        """Position of each entry in the order of the values; None where that is the same."""
-        self._long_starts = starts.long()
-        self._pieces: tuple[Tensor, Tensor] | None = None
-        if starts.is_cuda:
-            self._pieces = _cut(self._long_starts, len(columns))
-
-    def arranged(self, values: Tensor) -> Tensor:
-        """The values in the order of the entries."""
-        return values if self.order is None else values[self.order]
-
-    def product(self, values: Tensor, vectors: Tensor) -> Tensor:
-        """The sparse matrix of these values times a dense one."""
-        values, vectors = values.detach(), vectors.detach()
-        if self._pieces is None:
-            return _csr(self.starts, self.columns, self.arranged(values), self.size) @ vectors
-        starts, first_piece = self._pieces
-        if kernels.serve(vectors):
-            pieces = kernels.row_sums(starts, self.columns, values, self.order, vectors)
-        else:
-            pieces = torch.nn.functional.embedding_bag(
-                self.columns,
-                vectors,
-                starts,
-                mode="sum",
-                per_sample_weights=self.arranged(values),
-                include_last_offset=True,
-            )
-        return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
-
-    def dot(self, left: Tensor, right: Tensor) -> Tensor:
-        """left[i] . right[j] for every entry (i, j), in the order of the values."""
-        # Zeros, because what is there is multiplied by beta, and 0 * NaN is not 0.
-        pattern = _csr(self.starts, self.columns, left.new_zeros(len(self.columns)), self.size)
-        products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
-        if self.order is None:
-            return products
-        return torch.empty_like(products).index_copy_(0, self.order, products)
-
-    def sum(self, values: Tensor) -> Tensor:
-        """The sum of the values of each row's entries."""
-        return torch.segment_reduce(
-            self.arranged(values), "sum", offsets=self._long_starts, initial=0, unsafe=True
-        )
-
-    def largest(self, values: Tensor) -> Tensor:
-        """The largest of the values of each row's entries, -inf for a row without."""
-        return torch.segment_reduce(
-            self.arranged(values), "max", offsets=self._long_starts, initial=-torch.inf, unsafe=True
-        )
-
-
-def _cut(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
-    """Where pieces of at most `LONGEST_ROW` entries start, and each row's first piece.
-
-    Sizes come from an upper bound and not from the data, so the GPU need not be waited for; the
-    pieces too many are empty and belong to no row.
-    """
-    lengths = starts.diff()
-    counts = (lengths + LONGEST_ROW - 1).div(LONGEST_ROW, rounding_mode="floor")
-    first_piece = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    most = len(lengths) + entries // LONGEST_ROW
-    piece = torch.arange(most + 1, device=starts.device)
-    row = torch.searchsorted(first_piece, piece, right=True).sub_(1).clamp_(max=max(len(lengths) - 1, 0))
-    if not len(lengths):
-        return starts.new_zeros(1).int(), first_piece
-    at = starts[row] + (piece - first_piece[row]) * LONGEST_ROW
-    return at.clamp_(max=entries).int(), first_piece
-
-
-def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    return torch.sparse_csr_tensor(starts, columns, values, size=size, check_invariants=False)
+LONGEST_PIECE = 64
+"""The most entries of a row that are summed in one piece on a GPU, see `SparsePattern`."""
 
 
 class EdgeIndex:
-    """Edges between two sets of things (entities, relations), ready to be summed over either.
+    """Edges between two sets, such as entities and relations, indexed for sums over either end.
+
+    The ends of an edge are called left and right. `by_left` groups the edges by their left end, `by_right`
+    by their right end.
 
     >>> edges = EdgeIndex.of(np.array([0, 0, 1]), np.array([1, 2, 0]), (2, 3))
     >>> weighted_sum(edges, torch.tensor([1., 2., 3.]), torch.eye(3)).tolist()
     [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]
     """
 
-    def __init__(self, left: Tensor, right: Tensor, by_left: Rows, by_right: Rows):
+    def __init__(self, left: Tensor, right: Tensor, by_left: SparsePattern, by_right: SparsePattern):
         self.left, self.right = left, right
         self.by_left, self.by_right = by_left, by_right
 
     @classmethod
     def of(
-        cls, left: Ends, right: Ends, size: tuple[int, int], device: str | torch.device = "cpu"
+        cls,
+        left: EdgeValues,
+        right: EdgeValues,
+        size: tuple[int, int],
+        device: str | torch.device = "cpu",
     ) -> EdgeIndex:
-        """From the two ends of every edge; fastest where `left` is sorted."""
-        lefts, rights = (torch.as_tensor(end, dtype=torch.long, device=device) for end in (left, right))
-        return cls(lefts, rights, _group(lefts, rights, size), _group(rights, lefts, size[::-1]))
+        """The index of edges given by their two ends; fastest if `left` is sorted.
+
+        Parameters
+        ----------
+        size
+            The number of left ends and the number of right ends; some may have no edge.
+        """
+        left_ends, right_ends = (
+            torch.as_tensor(end, dtype=torch.long, device=device) for end in (left, right)
+        )
+        by_left = _grouped(left_ends, right_ends, size)
+        return cls(left_ends, right_ends, by_left, _grouped(right_ends, left_ends, size[::-1]))
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
-        """left[i] . right[j] for every edge."""
-        if kernels.serve(left):
+        """left[i] . right[j] for every edge (i, j); without a gradient, unlike `edge_dot`."""
+        if kernels.is_supported(left):
             return kernels.pair_sums(left, right, self.left, self.right)
         if len(self.left) > len(left) * len(right):
-            # More edges than pairs of ends (few relations): every pair once is less work, and
-            # torch's sampled product does not allow for it.
+            # There are more edges than pairs of ends (few relations). The dense product is less work, and
+            # torch's sampled product does not support this case.
             return (left @ right.T)[self.left, self.right]
         return self.by_left.dot(left, right)
 
 
 class FixedSum:
-    """A weighted sum whose weights never change, such as a mean over neighbours.
+    """A weighted sum over edges with constant weights, such as a mean over neighbours.
 
     >>> mean = FixedSum(np.array([0, 0]), np.array([0, 1]), np.array([.5, .5]), (1, 2))
     >>> mean(torch.tensor([[2.], [4.]])).tolist()
@@ -160,9 +91,9 @@ class FixedSum:
 
     def __init__(
         self,
-        left: Ends,
-        right: Ends,
-        weights: Ends,
+        left: EdgeValues,
+        right: EdgeValues,
+        weights: EdgeValues,
         size: tuple[int, int],
         device: str | torch.device = "cpu",
     ):
@@ -175,26 +106,41 @@ class FixedSum:
 
 def weighted_sum(edges: EdgeIndex, weights: Tensor, vectors: Tensor) -> Tensor:
     """For each left end, the sum of its edges' weights times the vectors of their right ends."""
-    summed: Tensor = _WeightedSum.apply(edges, weights, vectors)  # type: ignore[no-untyped-call]
-    return summed
+    sums: Tensor = _WeightedSum.apply(edges, weights, vectors)  # type: ignore[no-untyped-call]
+    return sums
 
 
 def edge_dot(edges: EdgeIndex, left: Tensor, right: Tensor) -> Tensor:
-    """For each edge, the product of the vectors at its two ends."""
+    """For each edge, the dot product of the vectors at its two ends.
+
+    >>> edges = EdgeIndex.of(np.array([0, 1]), np.array([1, 1]), (2, 2))
+    >>> edge_dot(edges, torch.tensor([[1., 2.], [3., 4.]]), torch.eye(2)).tolist()
+    [2.0, 4.0]
+    """
     products: Tensor = _EdgeDot.apply(edges, left, right)  # type: ignore[no-untyped-call]
     return products
 
 
 def at_right(edges: EdgeIndex, values: Tensor) -> Tensor:
-    """For each edge, the number of its right end."""
-    spread: Tensor = _Spread.apply(values, edges.right, edges.by_right)  # type: ignore[no-untyped-call]
-    return spread
+    """For each edge, the value of its right end.
+
+    >>> edges = EdgeIndex.of(np.array([0, 0, 1]), np.array([1, 0, 1]), (2, 2))
+    >>> at_right(edges, torch.tensor([5., 7.])).tolist()
+    [7.0, 5.0, 7.0]
+    """
+    gathered: Tensor = _AtRight.apply(values, edges.right, edges.by_right)  # type: ignore[no-untyped-call]
+    return gathered
 
 
 def edge_softmax(edges: EdgeIndex, logits: Tensor) -> Tensor:
-    """Softmax over the edges of each left end."""
-    weights: Tensor = _EdgeSoftmax.apply(edges, logits)  # type: ignore[no-untyped-call]
-    return weights
+    """The softmax of a logit per edge over the edges of each left end.
+
+    >>> edges = EdgeIndex.of(np.array([0, 0, 1]), np.array([0, 1, 1]), (2, 2))
+    >>> edge_softmax(edges, torch.tensor([3., 3., 8.])).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    shares: Tensor = _EdgeSoftmax.apply(edges, logits)  # type: ignore[no-untyped-call]
+    return shares
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -227,23 +173,23 @@ class _EdgeDot(torch.autograd.Function):
         return None, edges.by_left.product(grad, right), edges.by_right.product(grad, left)
 
 
-class _Spread(torch.autograd.Function):
+class _AtRight(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, ends: Tensor, rows: Rows) -> Tensor:
-        ctx.rows = rows
-        return values[ends]
+    def forward(ctx: Any, values: Tensor, right: Tensor, by_right: SparsePattern) -> Tensor:
+        ctx.by_right = by_right
+        return values[right]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.rows.sum(grad), None, None
+        return ctx.by_right.sum(grad), None, None
 
 
 class _EdgeSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: EdgeIndex, logits: Tensor) -> Tensor:
-        rows = edges.by_left
-        shares = (logits - rows.largest(logits)[edges.left]).exp_()
-        shares /= rows.sum(shares)[edges.left]
+        by_left = edges.by_left
+        shares = (logits - by_left.largest(logits)[edges.left]).exp_()
+        shares /= by_left.sum(shares)[edges.left]
         ctx.edges = edges
         ctx.save_for_backward(shares)
         return shares
@@ -255,24 +201,113 @@ class _EdgeSoftmax(torch.autograd.Function):
         return None, weighted - shares * ctx.edges.by_left.sum(weighted)[ctx.edges.left]
 
 
-def _group(ends: Tensor, others: Tensor, size: tuple[int, int]) -> Rows:
+class SparsePattern:
+    """The pattern of a sparse matrix in CSR form: the columns of each row's entries, without values.
+
+    Values are passed to every operation, one per entry. They may be in another order than the entries:
+    `order` then maps each entry to the position of its value.
+
+    torch's sparse product on a GPU is that of cuSPARSE, which adds the pieces of a row in the order in
+    which they are ready, so its sums differ from run to run. torch's embedding bag computes the same
+    product and sums each bag in order, but is slow if bags are long. On a GPU, rows are therefore cut into
+    short pieces, each of which is a bag, and the pieces of a row are added in order.
+    """
+
+    def __init__(self, starts: Tensor, columns: Tensor, size: tuple[int, int], order: Tensor | None = None):
+        self.starts, self.columns, self.size = starts.int(), columns.int(), size
+        self.order = order
+        """The position of each entry's value; None if values are in the order of the entries."""
+        self._long_starts = starts.long()
+        self._pieces: tuple[Tensor, Tensor] | None = None
+        if starts.is_cuda:
+            self._pieces = _cut_rows(self._long_starts, len(columns))
+
+    def product(self, values: Tensor, vectors: Tensor) -> Tensor:
+        """The sparse matrix with these values times a dense one."""
+        values, vectors = values.detach(), vectors.detach()
+        if self._pieces is None:
+            return _csr(self.starts, self.columns, self._arranged(values), self.size) @ vectors
+        starts, first_piece = self._pieces
+        if kernels.is_supported(vectors):
+            pieces = kernels.row_sums(starts, self.columns, values, self.order, vectors)
+        else:
+            pieces = torch.nn.functional.embedding_bag(
+                self.columns,
+                vectors,
+                starts,
+                mode="sum",
+                per_sample_weights=self._arranged(values),
+                include_last_offset=True,
+            )
+        return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
+
+    def dot(self, left: Tensor, right: Tensor) -> Tensor:
+        """left[i] . right[j] for every entry (i, j), in the order of the values."""
+        # Zeros and not empty memory: the values are multiplied by beta, and 0 * NaN is not 0.
+        pattern = _csr(self.starts, self.columns, left.new_zeros(len(self.columns)), self.size)
+        products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T, beta=0).values()
+        if self.order is None:
+            return products
+        return torch.empty_like(products).index_copy_(0, self.order, products)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of each row's values."""
+        return torch.segment_reduce(
+            self._arranged(values), "sum", offsets=self._long_starts, initial=0, unsafe=True
+        )
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of each row's values, -inf for a row without entries."""
+        return torch.segment_reduce(
+            self._arranged(values), "max", offsets=self._long_starts, initial=-torch.inf, unsafe=True
+        )
+
+    def _arranged(self, values: Tensor) -> Tensor:
+        """The values in the order of the entries."""
+        return values if self.order is None else values[self.order]
+
+
+def _cut_rows(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    """Where pieces of at most `LONGEST_PIECE` entries start, and the first piece of each row.
+
+    The number of pieces is an upper bound that does not depend on the data, so the host does not wait for
+    the GPU. Surplus pieces are empty and belong to no row.
+    """
+    lengths = starts.diff()
+    counts = (lengths + LONGEST_PIECE - 1).div(LONGEST_PIECE, rounding_mode="floor")
+    first_piece = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    most = len(lengths) + entries // LONGEST_PIECE
+    piece = torch.arange(most + 1, device=starts.device)
+    row = torch.searchsorted(first_piece, piece, right=True).sub_(1).clamp_(max=max(len(lengths) - 1, 0))
+    if not len(lengths):
+        return starts.new_zeros(1).int(), first_piece
+    piece_starts = starts[row] + (piece - first_piece[row]) * LONGEST_PIECE
+    return piece_starts.clamp_(max=entries).int(), first_piece
+
+
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    return torch.sparse_csr_tensor(starts, columns, values, size=size, check_invariants=False)
+
+
+def _grouped(ends: Tensor, others: Tensor, size: tuple[int, int]) -> SparsePattern:
+    """The pattern with a row per end, which lists the other ends of its edges."""
     starts = torch.cat([ends.new_zeros(1), torch.bincount(ends, minlength=size[0]).cumsum(0)])
     if bool((ends[1:] >= ends[:-1]).all()):
-        return Rows(starts, others, size)
+        return SparsePattern(starts, others, size)
     order = _stable_order(ends)
-    return Rows(starts, others[order], size, order)
+    return SparsePattern(starts, others[order], size, order)
 
 
-def sort(keys: Tensor) -> Tensor:
-    """The integers in order."""
-    # Numpy sorts ten times faster on a CPU than torch.
+def sort_integers(keys: Tensor) -> Tensor:
+    """The integers in ascending order."""
+    # On a CPU, numpy sorts ten times faster than torch.
     return keys.sort().values if keys.is_cuda else torch.from_numpy(np.sort(keys.numpy()))
 
 
 def _stable_order(ends: Tensor) -> Tensor:
-    """The places of integers from 0 in their order, equal ones as they stand."""
+    """The positions that sort non-negative integers; equal ones keep their order."""
     if ends.is_cuda:
         return ends.argsort(stable=True)
-    # A sort of integers that hold end and place is ten times faster on a CPU than a stable argsort.
+    # On a CPU, sorting integers that combine end and position is ten times faster than a stable argsort.
     bits = len(ends).bit_length()
-    return sort(ends << bits | torch.arange(len(ends))) & ((1 << bits) - 1)
+    return sort_integers(ends << bits | torch.arange(len(ends))) & ((1 << bits) - 1)

@@ -1,7 +1,12 @@
-"""What a model is: two graphs and seeds in, entity embeddings out, nothing else."""
+"""The interface of a model, and how models are made from settings and applied to many tasks.
+
+A model turns two graphs and their seeds into entity embeddings. It sees no test links, no division and no
+files.
+"""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -17,15 +22,33 @@ from divea.types import Embeddings
 
 
 class Model(ABC):
-    """Embeds the entities of both graphs so that matching entities come to lie close together.
+    """Embeds the entities of both graphs so that matching entities have similar vectors.
 
-    A subclass implements `embed`. `divea.models.check_model` checks the promises that the rest of divea
-    relies on. Nothing is kept between calls: the same task, random seed and device give the same
-    embeddings."""
+    A subclass implements `embed`; `divea.models.check_model` checks that it meets the contract that the
+    rest of divea relies on. A model keeps no state between calls: the same task, random seed and device
+    give the same embeddings.
+
+    Examples
+    --------
+    A model that embeds an entity by its number of triples. It runs, but does not meet the contract,
+    because it learns nothing from the seeds.
+
+    >>> import numpy as np
+    >>> import torch
+    >>> from divea.graphs.planted import planted_pair
+    >>> class Degree(Model):
+    ...     def embed(self, task, *, random_seed=0, device="cpu"):
+    ...         return Embeddings(*(
+    ...             torch.from_numpy(graph.adjacency.sum(axis=1).astype(np.float32))[:, None].to(device)
+    ...             for graph in (task.source, task.target)
+    ...         ))
+    >>> Degree().embed(planted_pair().task)
+    Embeddings(80 + 80 entities, 1 dimensions)
+    """
 
     options_type: ClassVar[type[Any] | None] = None
-    """The class of the constructor's only argument, a dataclass or a pydantic model with defaults for all
-    fields; None for a model without options."""
+    """The class of the constructor's only argument, a dataclass or a pydantic model with a default for every
+    field; None for a model without options."""
 
     @abstractmethod
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
@@ -34,59 +57,22 @@ class Model(ABC):
     def embed_many(
         self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
-        """Embed several tasks, with the same result as one by one; a model may stack them for speed."""
+        """Embed several tasks, with one random seed each and the same result as one by one.
+
+        A model may override this to stack the tasks, which is faster on a GPU.
+        """
         return [
             self.embed(task, random_seed=random_seed, device=device)
             for task, random_seed in zip(tasks, random_seeds, strict=True)
         ]
 
     def memory(self, task: AlignmentTask) -> int:
-        """A rough estimate of the peak memory that embedding this task takes, in bytes; 0 if unknown.
+        """A rough estimate of the peak memory that embedding this task needs, in bytes; 0 if unknown.
 
-        Tasks are stacked while their sum stays within a budget. Tasks of unknown need run one at a time.
+        Tasks are stacked while the sum of their estimates stays within a budget. Tasks with an unknown need
+        are embedded one at a time.
         """
         return 0
-
-
-def make_model(settings: ModelSettings) -> Model:
-    """The model that the settings name, with its options; several names make an ensemble.
-
-    >>> make_model(ModelSettings(name="rrea")).options.steps
-    1200
-    """
-    models = [_single(name, settings.options(name)) for name in settings.names]
-    if len(models) == 1:
-        return models[0]
-    from divea.models.ensemble import Ensemble
-
-    return Ensemble(models)
-
-
-def _single(name: str, options: Any) -> Model:
-    model: type[Model] = MODELS.load(name)
-    if not (isinstance(model, type) and issubclass(model, Model)):
-        raise InputError(f"the plug-in model {name!r} is not a divea.models.Model")
-    if model.options_type is None:
-        if options:
-            raise InputError(f"model.{name}: this model has no options")
-        return model()
-    return model(_checked(name, model.options_type, options))  # type: ignore[call-arg]
-
-
-def _checked(name: str, kind: type[Any], options: Any) -> Any:
-    """The options of a plug-in, checked by its own class; those of built-in models have been checked."""
-    if isinstance(options, kind):
-        return options
-    known = list(TypeAdapter(kind).json_schema().get("properties", {}))
-    for option in options:
-        if option not in known:
-            raise InputError(f"model.{name}.{option}: unknown setting; model.{name} has {', '.join(known)}")
-    try:
-        return TypeAdapter(kind).validate_python(options, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(["model", name, *map(str, first["loc"])])
-        raise InputError(f"{path}: {first['msg']}; found {first['input']!r}") from None
 
 
 def embed_all(
@@ -99,8 +85,75 @@ def embed_all(
 ) -> Iterator[Embeddings]:
     """The embeddings of each task, in order, with the same result as `model.embed` one by one.
 
-    Consecutive tasks are embedded together while their estimated need stays within `memory` bytes.
+    Parameters
+    ----------
+    random_seeds
+        One per task.
+    memory
+        Bytes. Consecutive tasks are embedded together while the sum of their `model.memory` is at most
+        this.
+
+    Examples
+    --------
+    >>> from divea.graphs.planted import planted_pair
+    >>> tasks = [planted_pair(entities=entities).task for entities in (40, 50)]
+    >>> model = make_model(ModelSettings(name="label-propagation"))
+    >>> list(embed_all(model, tasks, random_seeds=[0, 1]))
+    [Embeddings(40 + 40 entities, 2048 dimensions), Embeddings(50 + 50 entities, 2048 dimensions)]
     """
     for batch in pack([model.memory(task) for task in tasks], memory):
-        rows = slice(batch.start, batch.stop)
-        yield from model.embed_many(tasks[rows], random_seeds=random_seeds[rows], device=device)
+        positions = slice(batch.start, batch.stop)
+        yield from model.embed_many(tasks[positions], random_seeds=random_seeds[positions], device=device)
+
+
+def make_model(settings: ModelSettings) -> Model:
+    """The model that the settings name, with its options; several names joined by + make an ensemble.
+
+    Examples
+    --------
+    >>> make_model(ModelSettings(name="rrea")).options.steps
+    1200
+    >>> make_model(ModelSettings.checked({"name": "rrea", "rrea": {"steps": 60}})).options.steps
+    60
+    >>> len(make_model(ModelSettings(name="label-propagation+rrea")).models)
+    2
+    """
+    models = [_make_single(name, settings.options(name)) for name in settings.names]
+    if len(models) == 1:
+        return models[0]
+    from divea.models.ensemble import Ensemble
+
+    return Ensemble(models)
+
+
+def _make_single(name: str, options: Any) -> Model:
+    """The built-in or plug-in model with this name."""
+    model_type: type[Model] = MODELS.load(name)
+    if not (isinstance(model_type, type) and issubclass(model_type, Model)):
+        raise InputError(f"the plug-in model {name!r} is not a divea.models.Model")
+    if model_type.options_type is None:
+        if options:
+            raise InputError(f"model.{name}: this model has no options")
+        return model_type()
+    return model_type(_checked_options(name, model_type.options_type, options))  # type: ignore[call-arg]
+
+
+def _checked_options(name: str, options_type: type[Any], options: Any) -> Any:
+    """The options as an instance of the model's own class.
+
+    The settings have checked the options of built-in models already. Those of a plug-in are plain values,
+    which its own class checks here.
+    """
+    if isinstance(options, options_type):
+        return options
+    known = list(TypeAdapter(options_type).json_schema().get("properties", {}))
+    for option in options:
+        if option not in known:
+            raise InputError(f"model.{name}.{option}: unknown setting; model.{name} has {', '.join(known)}")
+    try:
+        # From JSON, because strict validation of Python values takes a dataclass's instances only.
+        return TypeAdapter(options_type).validate_json(json.dumps(options), strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        path = ".".join(["model", name, *map(str, problem["loc"])])
+        raise InputError(f"{path}: {problem['msg']}; found {problem['input']!r}") from None

@@ -1,16 +1,21 @@
 """Dual-AMN: dual attention matching network (Mao et al., WWW 2021).
 
-Inside a graph, an entity is described by its neighbours, reflected by the relation that leads to
-them as in RREA, but with attention that looks at the relation alone. Across graphs, a gate mixes
-that description h with what is left of it after taking away the nearest of 64 shared proxy
-vectors, through which every entity of one graph meets every entity of the other:
+Inside a graph, an entity i is described by its neighbours j, each reflected by the relation r that leads to
+it as in RREA, but with an attention that depends on the relation alone:
 
-    p = softmax(cos(h, proxies)) proxies
-    g = sigmoid(W (h - p) + b)
-    out = g h + (1 - g) (h - p)
+    h_i  <-  tanh(sum over j of w_ij (h_j - 2 (h_j . r) r)),        w_i  =  softmax over j of  a . r
 
-Two such encoders start from the mean of an entity's neighbours and of its relations. The loss is
-normalised hard sample mining over all entities, which is what makes it quick to train.
+Between the graphs, a gate mixes the description h, the concatenation of all layers, with its difference to
+an attention over 64 proxy vectors. Both graphs share the proxies, so every entity of one graph is related
+to every entity of the other:
+
+    p    =  softmax(cos(h, proxies)) proxies
+    g    =  sigmoid(W (h - p) + b)
+    out  =  g h + (1 - g) (h - p)
+
+An entity's embedding is the concatenation of two such channels: one starts from the mean of its neighbours'
+embeddings, the other from the mean of its relations' embeddings. The loss is normalised hard sample mining
+over all entities (`divea.models.losses.HardLoss`), which is why few training steps are enough.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from divea.types import Embeddings
 
 
 class DualAmn(Model):
-    """Trains Dual-AMN; see the module's text for the equations and `DualAmnOptions`."""
+    """Trains Dual-AMN; see the module's docstring for the equations and `DualAmnOptions`."""
 
     options_type = DualAmnOptions
 
@@ -49,7 +54,6 @@ class DualAmn(Model):
         graph = StackedGraph(tasks, device)
         draws = Draws(graph, random_seeds)
         encoder = DualAmnEncoder(graph, draws, options)
-
         hard_loss = HardLoss(graph, options.batch, options.margin, options.scale, options.shift)
 
         def loss(step: int) -> Tensor:
@@ -69,59 +73,66 @@ class DualAmn(Model):
 
 
 class DualAmnEncoder(torch.nn.Module):
-    """Both channels; every block of the stack has weights of its own."""
+    """The parameters and the forward pass of both channels; every block of the stack has its own weights."""
 
     def __init__(self, graph: StackedGraph, draws: Draws, options: DualAmnOptions):
         super().__init__()
         self.graph = graph
-        # Keras' default for embeddings is uniform within .05.
+        # Keras draws embeddings uniformly within .05 by default.
         self.entities = draws.uniform([block.nodes for block in graph.blocks], options.dimensions, 0.05)
         self.relations = draws.uniform([block.relations for block in graph.blocks], options.dimensions, 0.05)
         self.from_neighbours = _Channel(graph, draws, options)
         self.from_relations = _Channel(graph, draws, options)
 
     def forward(self) -> Tensor:
-        types = self.graph.typed_edges.directions(self.relations)
-        first = self.from_neighbours(self.graph.neighbour_mean(self.entities), types)
-        second = self.from_relations(self.graph.relation_mean(self.relations), types)
+        directions = self.graph.typed_edges.directions(self.relations)
+        first = self.from_neighbours(self.graph.neighbour_mean(self.entities), directions)
+        second = self.from_relations(self.graph.relation_mean(self.relations), directions)
         return torch.cat([first, second], dim=1)
 
 
 class _Channel(torch.nn.Module):
+    """The attention layers of one channel, followed by the gate."""
+
     def __init__(self, graph: StackedGraph, draws: Draws, options: DualAmnOptions):
         super().__init__()
         self.graph = graph
         blocks, width = len(graph.blocks), options.dimensions
-        wide = width * (options.layers + 1)
-        one, each = [1] * blocks, [options.proxies] * blocks
-        attention = [draws.uniform(one, width, glorot(width, 1)) for _ in range(options.layers)]
+        full_width = width * (options.layers + 1)
+        attention = [draws.uniform([1] * blocks, width, glorot(width, 1)) for _ in range(options.layers)]
         self.attention = torch.nn.ParameterList(attention)
-        self.gate = draws.uniform([wide] * blocks, wide, glorot(wide, wide))
-        self.bias = torch.nn.Parameter(torch.zeros(blocks, 1, wide, device=graph.device))
-        self.proxies = draws.uniform(each, wide, glorot(options.proxies, wide))
+        self.gate = draws.uniform([full_width] * blocks, full_width, glorot(full_width, full_width))
+        self.bias = torch.nn.Parameter(torch.zeros(blocks, 1, full_width, device=graph.device))
+        self.proxies = draws.uniform(
+            [options.proxies] * blocks, full_width, glorot(options.proxies, full_width)
+        )
 
-    def forward(self, start: Tensor, types: Tensor) -> Tensor:
+    def forward(self, start: Tensor, directions: Tensor) -> Tensor:
         rows = torch.tanh(start)
         outputs = [rows]
         for attention in self.attention:
-            rows = torch.tanh(self.reflect(rows, types, attention))
+            rows = torch.tanh(self.reflect(rows, directions, attention))
             outputs.append(rows)
         return self.gated(torch.cat(outputs, dim=1))
 
-    def reflect(self, rows: Tensor, types: Tensor, attention: Tensor) -> Tensor:
-        """The weighted sum of reflected neighbours."""
+    def reflect(self, rows: Tensor, directions: Tensor, attention: Tensor) -> Tensor:
+        """The weighted sum of reflected neighbours.
+
+        `rows` are the vectors h of the nodes, `directions` the unit vectors r of the edge types.
+        """
         edges = self.graph.typed_edges
-        weights = edge_softmax(edges.neighbours, at_right(edges.types, edges.of_types(types, attention)))
-        along = edge_dot(edges.neighbour_types, rows, types)
-        return edges.reflected_sum(weights, along, rows, types)
+        logits = at_right(edges.types, edges.type_products(directions, attention))
+        weights = edge_softmax(edges.neighbours, logits)
+        dots = edge_dot(edges.neighbour_types, rows, directions)
+        return edges.reflected_sum(weights, dots, rows, directions)
 
     def gated(self, rows: Tensor) -> Tensor:
-        """Matching across graphs: the gate between a description and what is special in it."""
-        # Blocks padded to one size, so that each meets its own proxies and gate in one product.
+        """The gate between a description h and its difference to the attended proxies."""
+        # Blocks are padded to one size, so that one product applies each block's own proxies and gate.
         padded, blocks = self.graph.padded(rows), len(self.graph.blocks)
         proxies = torch.unflatten(self.proxies, 0, (blocks, -1))
         gate = torch.unflatten(self.gate, 0, (blocks, -1))
-        nearest = torch.softmax(normalize(padded, dim=2) @ normalize(proxies, dim=2).mT, dim=2)
-        special = padded - nearest @ proxies
-        share = torch.sigmoid(special @ gate + self.bias)
-        return self.graph.unpadded(torch.lerp(special, padded, share))
+        attention = torch.softmax(normalize(padded, dim=2) @ normalize(proxies, dim=2).mT, dim=2)
+        difference = padded - attention @ proxies
+        share = torch.sigmoid(difference @ gate + self.bias)
+        return self.graph.unpadded(torch.lerp(difference, padded, share))

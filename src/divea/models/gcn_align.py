@@ -2,11 +2,12 @@
 
 Two graph convolutions without weight matrices over one trainable vector per entity:
 
-    H = A relu(A X),        A = D^-1/2 (W + I) D^-1/2
+    H  =  A relu(A X),        A  =  D^-1/2 (W + I) D^-1/2
 
-W weighs a neighbour by how well the relation tells it: along a relation from head to tail by the
-share of distinct tails among its triples (its inverse functionality), from tail to head by the
-share of distinct heads, and by .3 at least. Seeds are drawn together by L1 margin loss.
+W weighs a neighbour by how well the relation identifies it. From head to tail, the weight is the number of
+distinct tails per triple of the relation (its inverse functionality); from tail to head, it is the number
+of distinct heads per triple (its functionality). It is at least .3. An L1 margin loss pulls the ends of
+seeds together (`divea.models.losses.MarginLoss`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -23,13 +25,15 @@ from divea.graphs import AlignmentTask
 from divea.models.aggregation import FixedSum
 from divea.models.base import Model
 from divea.models.losses import MarginLoss
-from divea.models.stacking import StackedGraph, distinct
+from divea.models.stacking import StackedGraph, distinct_pairs
 from divea.models.training import Draws, train
 from divea.types import Embeddings
 
+_LOWEST_WEIGHT = 0.3
+
 
 class GcnAlign(Model):
-    """Trains GCN-Align; see the module's text for the equations and `GcnAlignOptions`."""
+    """Trains GCN-Align; see the module's docstring for the equations and `GcnAlignOptions`."""
 
     options_type = GcnAlignOptions
 
@@ -42,29 +46,23 @@ class GcnAlign(Model):
     def embed_many(
         self, tasks: Sequence[AlignmentTask], *, random_seeds: Sequence[int], device: str = "cpu"
     ) -> list[Embeddings]:
+        options = self.options
         graph = StackedGraph(tasks, device)
         draws = Draws(graph, random_seeds)
-        counts = [block.nodes for block in graph.blocks]
-        deviations = [max(count, 1) ** -0.5 for count in counts]
-        entities = draws.normal(counts, self.options.dimensions, deviations)
-        convolve = convolution(graph)
-        counts = [self.options.negatives * len(seeds) for seeds in graph.seeds]
-        margin_loss = MarginLoss(graph, counts, self.options.margin)
-        false_ends: list[Tensor] = []
-
-        def forward() -> Tensor:
-            # Of length one at every step, as in the public code: what is trained is a direction.
-            return convolve(torch.relu(convolve(normalize(entities, dim=1))))
+        encoder = GcnAlignEncoder(graph, draws, options)
+        negatives = [options.negatives * len(seeds) for seeds in graph.seeds]
+        margin_loss = MarginLoss(graph, negatives, options.margin)
+        random_ends: list[Tensor] = []
 
         def loss(step: int) -> Tensor:
-            if step % self.options.keep_negatives == 0:
-                false_ends[:] = margin_loss.draw(draws)
-            # The code averages over both sides at once: half of what a mean over one side is.
-            return 0.5 * margin_loss(forward(), *false_ends)
+            if step % options.keep_negatives == 0:
+                random_ends[:] = margin_loss.draw(draws)
+            # The public code averages over both sides together: half the sum of the two sides' means.
+            return 0.5 * margin_loss(encoder(), *random_ends)
 
-        train(torch.optim.SGD([entities], self.options.learning_rate), loss, self.options.steps)
+        train(torch.optim.SGD(encoder.parameters(), options.learning_rate), loss, options.steps)
         with torch.no_grad():
-            return graph.split(forward())
+            return graph.split(encoder())
 
     def memory(self, task: AlignmentTask) -> int:
         nodes = task.source.num_entities + task.target.num_entities
@@ -73,23 +71,47 @@ class GcnAlign(Model):
         return 4 * ((7 * nodes + 3 * pairs) * self.options.dimensions + 10 * edges)
 
 
+class GcnAlignEncoder(torch.nn.Module):
+    """The entities' vectors and the two convolutions."""
+
+    def __init__(self, graph: StackedGraph, draws: Draws, options: GcnAlignOptions):
+        super().__init__()
+        nodes = [block.nodes for block in graph.blocks]
+        self.entities = draws.normal(nodes, options.dimensions, [max(count, 1) ** -0.5 for count in nodes])
+        self.convolve = convolution(graph)
+
+    def forward(self) -> Tensor:
+        # Normalised at every step, as in the public code: only the directions are trained.
+        return self.convolve(torch.relu(self.convolve(normalize(self.entities, dim=1))))
+
+
 def convolution(graph: StackedGraph) -> FixedSum:
-    """Multiplication by the normalised adjacency of the module's text."""
+    """The multiplication by the normalised adjacency A of the module's docstring."""
     node, relation, neighbour = graph.triples.T
-    # A relation and its inverse are numbered apart, so "distinct neighbours per triple" is the
-    # inverse functionality of the one and the functionality of the other.
-    _, relation_of, neighbour_of = graph.columns
-    told, _ = distinct(relation_of, neighbour_of, graph.num_nodes)
-    triples = np.bincount(relation, minlength=graph.num_relations)
-    share = np.bincount(told.cpu(), minlength=graph.num_relations) / np.maximum(triples, 1)
-    pair, place = np.unique(node * graph.num_nodes + neighbour, return_inverse=True)
-    weight = np.bincount(place, weights=np.maximum(share, 0.3)[relation], minlength=len(pair))
+    pair, pair_of_triple = np.unique(node * graph.num_nodes + neighbour, return_inverse=True)
+    weight_of_triple = np.maximum(_distinct_neighbours_per_triple(graph), _LOWEST_WEIGHT)[relation]
+    weight = np.bincount(pair_of_triple, weights=weight_of_triple, minlength=len(pair))
+
     nodes = np.arange(graph.num_nodes)
     left = np.concatenate([pair // max(graph.num_nodes, 1), nodes])
     right = np.concatenate([pair % max(graph.num_nodes, 1), nodes])
     weight = np.concatenate([weight, np.ones(graph.num_nodes)])
+
     scale = np.bincount(left, weights=weight, minlength=graph.num_nodes) ** -0.5
     order = np.argsort(left, kind="stable")
     left, right, weight = left[order], right[order], weight[order]
     size = (graph.num_nodes, graph.num_nodes)
     return FixedSum(left, right, weight * scale[left] * scale[right], size, graph.device)
+
+
+def _distinct_neighbours_per_triple(graph: StackedGraph) -> npt.NDArray[np.float64]:
+    """For each relation, its number of distinct neighbours per triple.
+
+    A relation and its inverse have different numbers in a stack, so this is the inverse functionality of
+    the former and the functionality of the latter.
+    """
+    _, relation, neighbour = graph.triple_columns
+    relation_of_neighbour, _ = distinct_pairs(relation, neighbour, graph.num_nodes)
+    neighbours = np.bincount(relation_of_neighbour.cpu(), minlength=graph.num_relations)
+    triples = np.bincount(graph.triples[:, 1], minlength=graph.num_relations)
+    return neighbours / np.maximum(triples, 1)

@@ -1,8 +1,8 @@
-"""Sums over rows as Triton kernels: one pass over memory where torch's own operations take several.
+"""Sums over rows as Triton kernels, with one pass over memory where torch's own operations need several.
 
-For a GPU alone. Each has a twin in plain torch (`aggregation`, `losses`) that says what it computes,
-does it on a CPU, and on a GPU where Triton is not to be had. A sum is taken by one program in a
-fixed order, so it is the same bits every time.
+The kernels run on a GPU only. Each has a counterpart in plain torch (`aggregation`, `losses`), which
+defines what it computes and which runs on a CPU, or on a GPU without Triton. One program computes a whole
+sum in a fixed order, so the result is the same bits every time.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from torch import Tensor
 try:
     import triton
     import triton.language as tl
-except ImportError:  # It comes with torch for CUDA on Linux and with no other.
+except ImportError:  # Only torch for CUDA on Linux comes with it.
     triton = None
 
-_COLUMNS = 128  # that a program takes at once: four numbers for each thread of a warp
-_PAIRS = 16  # that a program takes at once
+# What a program processes at a time.
+_COLUMNS = 128  # four numbers for each thread of a warp
+_PAIRS = 16
 
 
-def serve(vectors: Tensor) -> bool:
-    """Whether there are kernels for these vectors here."""
-    return vectors.is_cuda and vectors.dtype == torch.float32 and _can_be_built()
+def is_supported(vectors: Tensor) -> bool:
+    """Whether the kernels can be used for these vectors: single precision, on a GPU, with Triton."""
+    return vectors.is_cuda and vectors.dtype == torch.float32 and _triton_works()
 
 
 @cache
-def _can_be_built() -> bool:
-    """Whether Triton is there and finds the C compiler that it needs: tried out once per process."""
+def _triton_works() -> bool:
+    """Whether Triton is installed and finds the C compiler that it needs; tested once per process."""
     if triton is None:
         return False
     one, zero = torch.ones(1, 1, device="cuda"), torch.zeros(1, dtype=torch.long, device="cuda")
     try:
         pair_sums(one, one, zero, zero)
-    except Exception as error:  # Which one depends on what is missing.
+    except Exception as error:  # Its type depends on what is missing.
         logging.getLogger(__name__).warning("Triton does not work here, so training is slower: %s", error)
         return False
     return True
@@ -50,25 +51,32 @@ def row_sums(
     vectors: Tensor,
     signs: bool = False,
 ) -> Tensor:
-    """For each row i, entries starts[i] to starts[i + 1], the sum of value times vectors[column].
+    """For each row i, the sum of value times vectors[column] over the entries starts[i] to starts[i + 1].
 
-    The value of entry e is values[order[e]], or values[e] where there is no order. With `signs`, it
-    is multiplied by sign(vectors[i] - vectors[column]) instead.
+    Parameters
+    ----------
+    columns
+        The column of each entry.
+    values, order
+        The value of entry e is values[order[e]], or values[e] without an order.
+    signs
+        Multiply the value by sign(vectors[i] - vectors[column]) instead.
     """
     values, vectors, width = values.contiguous(), vectors.contiguous(), vectors.shape[1]
     out = vectors.new_empty(len(starts) - 1, width)
     if out.numel():
-        grid, ordered = (len(out), -(-width // _COLUMNS)), order is not None
-        where = order if ordered else starts
+        grid, is_ordered = (len(out), -(-width // _COLUMNS)), order is not None
+        # Without an order the kernel ignores this argument, but it must be a tensor.
+        positions = order if is_ordered else starts
         _row_sums[grid](
-            out, starts, columns, values, where, vectors, width, ordered, signs, _COLUMNS, num_warps=1
+            out, starts, columns, values, positions, vectors, width, is_ordered, signs, _COLUMNS, num_warps=1
         )
     return out
 
 
 def pair_sums(first: Tensor, second: Tensor, left: Tensor, right: Tensor, l1: bool = False) -> Tensor:
-    """first[i] . second[j] for each pair (i, j), or their L1 distance."""
-    first, second, left, right = (given.contiguous() for given in (first, second, left, right))
+    """first[i] . second[j] for each pair (i, j) of `left` and `right`, or with `l1` their L1 distance."""
+    first, second, left, right = (tensor.contiguous() for tensor in (first, second, left, right))
     out = first.new_empty(len(left))
     if len(out):
         grid = (-(-len(out) // _PAIRS),)
@@ -77,7 +85,7 @@ def pair_sums(first: Tensor, second: Tensor, left: Tensor, right: Tensor, l1: bo
 
 
 if triton is not None:
-    # The width is known when a kernel is built, so that rows are read sixteen bytes at a time.
+    # The width is a compile-time constant, so that rows are read sixteen bytes at a time.
 
     @triton.jit
     def _row_sums(

@@ -1,13 +1,23 @@
 """Label propagation, the algorithm of LightEA (Mao et al., EMNLP 2022): alignment without training.
 
-Both ends of a seed get the same random unit vector, a label. Labels spread for two hops over
-entities and relations. Then every entity sums, over its statements, the product of what the
-relation and what the neighbour have received; that product lives in a space far too wide, so
-random projections stand for it: each of `heads` weighs statements by one random direction of the
-relation's labels and keeps `width` random directions of the neighbour's.
+1. Labels. Both ends of a seed get the same random unit vector x, a label. All other entities have x = 0.
+2. Propagation, for two hops. Triples are read from either end, the second time with the inverse relation;
+   N(i) are the triples (i, r, j) of entity i. A relation starts with y = 0. Every result is normalised to
+   length one:
 
-Repeated: pairs that Sinkhorn matching is sure of become pseudo-seeds of the next round. They are
-one-to-one and chosen anew every round, so an early mistake can be taken back.
+       x_i  <-  2 |N(i)| x_i  +  sum over N(i) of x_j  +  sum over distinct r with a triple (j, r, i) of y_r
+       y_r  <-  sum over distinct i with a triple (i, r, j) of x_i
+
+   The x and y of all hops are concatenated.
+3. Projection. An entity is embedded by the sum over its triples of the outer product of y_r and x_j. This
+   product has far too many dimensions, so random projections approximate it. Each of `heads` weighs a
+   triple by one random direction of y_r and keeps `width` random directions of x_j:
+
+       e_i[head]  =  sum over N(i) of  (u_head . y_r)  V_head x_j
+
+Steps 1 to 3 are repeated for some rounds. Mutual pairs that Sinkhorn matching is confident of become
+pseudo-seeds of the next round. They are one-to-one and chosen again in every round, so an early mistake can
+be corrected.
 """
 
 from __future__ import annotations
@@ -23,15 +33,16 @@ from divea.matching import match
 from divea.matching.similarity import normalise_
 from divea.models.aggregation import FixedSum, weighted_sum
 from divea.models.base import Model
-from divea.models.stacking import StackedGraph, distinct
+from divea.models.stacking import StackedGraph, distinct_pairs
 from divea.resources.budget import MATCHING_MEMORY
 from divea.types import Embeddings
 
-_HEADS = 32  # projected in one product: one at a time would read all labels anew for each
+_HEADS_AT_A_TIME = 32
+"""Heads that are projected in one product; one at a time would read all labels again for each head."""
 
 
 class LabelPropagation(Model):
-    """Propagates labels; see the module's text and `LabelPropagationOptions`."""
+    """Propagates labels from the seeds; see the module's docstring and `LabelPropagationOptions`."""
 
     options_type = LabelPropagationOptions
 
@@ -41,90 +52,118 @@ class LabelPropagation(Model):
     @torch.no_grad()
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
         options = self.options
-        spread = _Propagation(task, options, random_seed, device)
+        propagation = _Propagation(task, options, random_seed, device)
         seeds = task.seeds
         for _ in range(options.rounds - 1):
-            seeds = self._with_pseudo_seeds(task, spread(seeds, options.draft_heads), random_seed)
-        return spread(seeds, options.heads)
+            draft = propagation.embed(seeds, options.draft_heads)
+            seeds = self._with_pseudo_seeds(task, draft, random_seed)
+        return propagation.embed(seeds, options.heads)
 
     def _with_pseudo_seeds(self, task: AlignmentTask, embeddings: Embeddings, random_seed: int) -> Links:
+        """The task's seeds and the mutual matches above the threshold."""
         sources, candidates = task.unmatched_source, task.unmatched_target
         matches = match(embeddings, sources, candidates, method="sinkhorn", top=1, random_seed=random_seed)
         if not len(candidates):
             return task.seeds
-        sure = matches.mutual & (matches.score[:, 0] > self.options.threshold)
-        return task.seeds.union(Links(matches.source[sure], matches.best[sure]))
+        is_confident = matches.mutual & (matches.score[:, 0] > self.options.threshold)
+        return task.seeds.union(Links(matches.source[is_confident], matches.best[is_confident]))
 
     def memory(self, task: AlignmentTask) -> int:
         options, sizes = self.options, (task.source.num_entities, task.target.num_entities)
-        received = (options.hops + 1) * options.labels
-        spreading = received + 3 * options.labels
-        projecting = received + (options.heads + _HEADS) * options.width
-        # Drafts are matched: the rows of one side once more, and scores.
+        labels = (options.hops + 1) * options.labels
+        propagating = labels + 3 * options.labels
+        projecting = labels + (options.heads + _HEADS_AT_A_TIME) * options.width
+        # Matching a draft needs the rows of one side once more, and scores.
         scores = min(8 * sizes[0] * sizes[1], MATCHING_MEMORY)
         matching = 4 * (sum(sizes) + sizes[1]) * options.draft_heads * options.width + scores
-        return max(4 * sum(sizes) * max(spreading, projecting), matching)
+        return max(4 * sum(sizes) * max(propagating, projecting), matching)
 
 
 class _Propagation:
-    """One round, ready to be called with the seeds of the round."""
+    """Propagation and projection over one task, for any seeds."""
 
     def __init__(self, task: AlignmentTask, options: LabelPropagationOptions, random_seed: int, device: str):
         self.graph, self.options = StackedGraph([task], device), options
         self.generator = torch.Generator(device).manual_seed(random_seed)
         self.edges = self.graph.typed_edges
-        node, _, neighbour = self.graph.triples.T
-        nodes, relations = self.graph.num_nodes, self.graph.num_relations
-        # A node keeps what it has with twice the weight of all that its neighbours send.
-        own = 2.0 * np.bincount(node, minlength=nodes)
-        ends = np.concatenate([node, np.arange(nodes)]), np.concatenate([neighbour, np.arange(nodes)])
-        order = np.argsort(ends[0], kind="stable")
-        weights = np.concatenate([np.ones(len(node)), own])[order]
-        self.to_nodes = FixedSum(ends[0][order], ends[1][order], weights, (nodes, nodes), device)
-        node_of, relation_of, neighbour_of = self.graph.columns
-        told, by = distinct(relation_of, node_of, nodes)
-        self.to_relations = FixedSum(told, by, torch.ones(len(told)), (relations, nodes), device)
-        told, by = distinct(neighbour_of, relation_of, relations)
-        self.from_relations = FixedSum(told, by, torch.ones(len(told)), (nodes, relations), device)
+        node, relation, neighbour = self.graph.triple_columns
+        self.nodes_to_nodes = _nodes_to_nodes(self.graph)
+        self.nodes_to_relations = _distinct_sum(
+            relation, node, (self.graph.num_relations, self.graph.num_nodes), device
+        )
+        self.relations_to_nodes = _distinct_sum(
+            neighbour, relation, (self.graph.num_nodes, self.graph.num_relations), device
+        )
 
-    def __call__(self, seeds: Links, heads: int) -> Embeddings:
-        nodes, relations = self._spread(seeds)
-        options, edges = self.options, self.edges
-        # What a head thinks of an edge: the sum over the edge's relations.
-        weights = edges.totals(relations @ self._normal(relations.shape[1], heads)).T.contiguous()
-        projected = torch.empty(len(nodes), heads * options.width, device=nodes.device)
-        for some, columns in zip(
-            torch.split(weights, _HEADS), torch.split(projected, _HEADS * options.width, dim=1), strict=True
+    def embed(self, seeds: Links, heads: int) -> Embeddings:
+        """Propagate labels from the seeds and project them."""
+        nodes, relations = self._propagate(seeds)
+        # The weight of an edge is the sum over its relations.
+        directions = self._standard_normal(relations.shape[1], heads)
+        edge_weights = self.edges.relation_sum(relations @ directions).T.contiguous()
+        return self.graph.split(normalise_(self._project(nodes, edge_weights)))[0]
+
+    def _propagate(self, seeds: Links) -> tuple[Tensor, Tensor]:
+        """The labels of nodes and relations, with those of all hops concatenated."""
+        block, size = self.graph.blocks[0], self.options.labels
+        labels = normalize(self._standard_normal(len(seeds), size), dim=1)
+        # All hops share one matrix from the start, because nodes x labels is too large to concatenate.
+        columns = (self.options.hops + 1) * size
+        all_nodes = torch.zeros(self.graph.num_nodes, columns, device=labels.device)
+        all_relations = torch.zeros(self.graph.num_relations, columns, device=labels.device)
+        all_nodes[torch.from_numpy(seeds.source.astype(np.int64)), :size] = labels
+        all_nodes[torch.from_numpy(seeds.target.astype(np.int64)) + block.middle, :size] = labels
+        nodes, relations = all_nodes[:, :size].contiguous(), all_relations[:, :size].contiguous()
+        for hop in range(1, self.options.hops + 1):
+            new_relations = normalise_(self.nodes_to_relations(nodes))
+            nodes = normalise_(self.nodes_to_nodes(nodes).add_(self.relations_to_nodes(relations)))
+            relations = new_relations
+            all_nodes[:, hop * size : (hop + 1) * size] = nodes
+            all_relations[:, hop * size : (hop + 1) * size] = relations
+        return normalise_(all_nodes), normalise_(all_relations)
+
+    def _project(self, nodes: Tensor, edge_weights: Tensor) -> Tensor:
+        """For each node and head, the weighted sum of random directions of the neighbours' labels.
+
+        `edge_weights` has a row per head and a column per edge type.
+        """
+        width, edges = self.options.width, self.edges
+        out = torch.empty(len(nodes), len(edge_weights) * width, device=nodes.device)
+        for some_weights, some_out in zip(
+            torch.split(edge_weights, _HEADS_AT_A_TIME),
+            torch.split(out, _HEADS_AT_A_TIME * width, dim=1),
+            strict=True,
         ):
-            kept = nodes @ self._normal(nodes.shape[1], len(some) * options.width)
-            for head, own, column in zip(
-                some,
-                torch.split(kept, options.width, dim=1),
-                torch.split(columns, options.width, dim=1),
+            projected = nodes @ self._standard_normal(nodes.shape[1], len(some_weights) * width)
+            for weights, columns, head_out in zip(
+                some_weights,
+                torch.split(projected, width, dim=1),
+                torch.split(some_out, width, dim=1),
                 strict=True,
             ):
-                column.copy_(weighted_sum(edges.neighbours, head[edges.types.right], own.contiguous()))
-        return self.graph.split(normalise_(projected))[0]
+                head_out.copy_(
+                    weighted_sum(edges.neighbours, weights[edges.types.right], columns.contiguous())
+                )
+        return out
 
-    def _spread(self, seeds: Links) -> tuple[Tensor, Tensor]:
-        """The labels that nodes and relations have received, hop by hop side by side."""
-        block, size = self.graph.blocks[0], self.options.labels
-        labels = normalize(self._normal(len(seeds), size), dim=1)
-        # All hops in one matrix from the start: nodes x labels is too large to be copied together.
-        columns = (self.options.hops + 1) * size
-        nodes = torch.zeros(self.graph.num_nodes, columns, device=labels.device)
-        relations = torch.zeros(self.graph.num_relations, columns, device=labels.device)
-        nodes[torch.from_numpy(seeds.source.astype(np.int64)), :size] = labels
-        nodes[torch.from_numpy(seeds.target.astype(np.int64)) + block.middle, :size] = labels
-        node, relation = nodes[:, :size].contiguous(), relations[:, :size].contiguous()
-        for hop in range(1, self.options.hops + 1):
-            told = normalise_(self.to_relations(node))
-            node = normalise_(self.to_nodes(node).add_(self.from_relations(relation)))
-            relation = told
-            nodes[:, hop * size : (hop + 1) * size] = node
-            relations[:, hop * size : (hop + 1) * size] = relation
-        return normalise_(nodes), normalise_(relations)
-
-    def _normal(self, rows: int, columns: int) -> Tensor:
+    def _standard_normal(self, rows: int, columns: int) -> Tensor:
         shape, device = (rows, columns), self.graph.device
         return torch.randn(shape, generator=self.generator, device=device)
+
+
+def _nodes_to_nodes(graph: StackedGraph) -> FixedSum:
+    """A node's own label with twice the weight of all its triples, plus its neighbours', once per triple."""
+    node, _, neighbour = graph.triples.T
+    nodes = np.arange(graph.num_nodes)
+    own_weight = 2.0 * np.bincount(node, minlength=graph.num_nodes)
+    left, right = np.concatenate([node, nodes]), np.concatenate([neighbour, nodes])
+    weights = np.concatenate([np.ones(len(node)), own_weight])
+    order = np.argsort(left, kind="stable")
+    size = (graph.num_nodes, graph.num_nodes)
+    return FixedSum(left[order], right[order], weights[order], size, graph.device)
+
+
+def _distinct_sum(left: Tensor, right: Tensor, size: tuple[int, int], device: str) -> FixedSum:
+    """For each left end, the sum over its distinct right ends."""
+    left, right = distinct_pairs(left, right, size[1])
+    return FixedSum(left, right, torch.ones(len(left)), size, device)

@@ -134,6 +134,7 @@ def return_freed_blocks() -> None:
     """Make the C library return freed blocks of 4 MiB and more to the system at once.
 
     glibc otherwise learns to keep blocks of up to 32 MiB: 230 of 1950 MiB with label propagation on the
-    whole of zh-en. Other C libraries do not have this habit."""
+    whole of zh-en. Other C libraries do not have this habit.
+    """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 4 << 20)

@@ -96,11 +96,13 @@ def align_in(
         for note in notes:
             log("note", text=note)
         log("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
-        if run.is_finished() and observe is None:
+        is_finished = run.is_finished()
+        if is_finished:
             log("finished before")
+        if is_finished and observe is None:
             return []
         with closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers:
-            return _align(run, workers, log, observe)
+            return _align(run, workers, log, observe, is_finished=is_finished)
 
 
 def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
@@ -114,11 +116,14 @@ def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: Alignme
     return make_executor(chosen)
 
 
-def _align(run: RunDirectory, executor: Executor, log: Log, observe: Observer | None) -> list[Unsolved]:
+def _align(
+    run: RunDirectory, executor: Executor, log: Log, observe: Observer | None, *, is_finished: bool
+) -> list[Unsolved]:
     """Do what is left of a run, and return what could not be solved.
 
     The loop is deterministic and cheap. It always starts from the first iteration, and finds what was
-    solved before in the run directory."""
+    solved before in the run directory.
+    """
     stages = _Stages(log)
     solver = _Solver(run, executor, log, stages)
 
@@ -128,6 +133,9 @@ def _align(run: RunDirectory, executor: Executor, log: Log, observe: Observer | 
             observe(iteration)
 
     outcome = run_loop(run.task, run.manifest.settings, solver, learned)
+    if is_finished:
+        # Repeated for the observer only: the tables and the costs are there.
+        return solver.unsolved
     stages.end("merge", outcome.iteration - 1)
     is_complete = not solver.unsolved
     _write_tables(run, outcome, run.manifest.identity if is_complete else "incomplete", log)

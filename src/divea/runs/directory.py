@@ -1,5 +1,6 @@
 """The run directory: the only state of a run. Kill the process at any moment, start it again, and it goes
-on."""
+on.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from divea.io import checksum, file_checksum, new_file, reported, sweep
 from divea.loop.solve import Solved
 from divea.runs.checksums import job_checksum, task_checksums
 from divea.runs.journal import Entry, Journal
-from divea.runs.layout import DIVISION, LOCK, MAPPINGS, RANKED, TASK, is_committed_file, is_run, result_file
+from divea.runs.layout import DIVISION, LOCK, MAPPINGS, RANKED, TASK, is_result, is_run, result_file
 from divea.runs.lock import Lock
 from divea.runs.manifest import Manifest
 from divea.types import Matches
@@ -88,7 +89,8 @@ class RunDirectory:
 
     def made_from(self, job: Job) -> str:
         """A checksum of everything that a job's results depend on: no result of another run is taken for
-        one."""
+        one.
+        """
         return checksum(self.manifest.identity, job_checksum(job))
 
     def result(self, job: Job, subtask: Subtask, made_from: str) -> Solved | None:
@@ -129,7 +131,7 @@ class RunDirectory:
             name in entries and entries[name].made_from == self.manifest.identity
             for name in (MAPPINGS, RANKED, DIVISION)
         )
-        return has_tables and all(self._is_valid(name) for name in entries if is_committed_file(name))
+        return has_tables and all(self._is_valid(name) for name in entries if is_result(name))
 
     def add_stages(self, stages: list[dict[str, Any]]) -> None:
         """Add what stages cost to the manifest."""

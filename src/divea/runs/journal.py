@@ -2,7 +2,8 @@
 
 A file counts if its line is there and its bytes have the checksum of the line; anything else in the folder
 does not. Lines are only appended, and each is synced to the disk. A line that was cut off or damaged does
-not count, and its file is made again."""
+not count, and its file is made again.
+"""
 
 from __future__ import annotations
 

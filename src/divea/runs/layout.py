@@ -23,7 +23,7 @@ MANIFEST, JOURNAL, LOG, LOCK = "manifest.json", "journal.jsonl", "log.jsonl", "l
 TASK, DIVISION = "task", "division"
 MAPPINGS, MAPPINGS_TSV, RANKED, METRICS = "mappings.parquet", "mappings.tsv", "ranked.parquet", "metrics.json"
 
-_COMMITTED = re.compile(r"iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked|metrics)\.\w+")
+_RESULTS = re.compile(r"iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked)\.\w+")
 
 
 def result_file(iteration: int, subtask: int) -> str:
@@ -35,9 +35,9 @@ def result_file(iteration: int, subtask: int) -> str:
     return f"iteration-{iteration}/subtask-{subtask:05}.npz"
 
 
-def is_committed_file(name: str) -> bool:
-    """Whether divea commits files of this name."""
-    return _COMMITTED.fullmatch(name) is not None
+def is_result(name: str) -> bool:
+    """Whether a committed file is a result or a table of the alignment."""
+    return _RESULTS.fullmatch(name) is not None
 
 
 def is_run(path: Path) -> bool:

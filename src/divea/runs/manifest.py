@@ -20,10 +20,12 @@ FORMAT = {"format": "divea run", "version": 2}
 
 class Manifest(Group):
     """What a run is. Runs whose manifests are equal, except for `stages` and `folder`, give the same
-    tables."""
+    tables.
+    """
 
     settings: Settings
-    """The effective settings: nothing is left to be chosen."""
+    """The effective settings. Only `division.delta1` may be null: the first division chooses it, and logs
+    it."""
     device: Literal["cpu", "cuda"]
     threads: int = Field(ge=1)
     """Threads of torch in a job. Sums over another number of threads differ in the last bits."""

@@ -1,0 +1,1 @@
+"""Benchmarks of divea. `python -m benchmarks` lists them; run it in the root of the repository."""

@@ -1,0 +1,1 @@
+"""Constants of the code that were measured: run these when a model or the hardware changes."""

@@ -1,0 +1,79 @@
+"""Fills in the parts of these pages between <!-- generated: KIND NAME --> and <!-- end -->.
+
+With --check nothing is written, and the exit code is 1 if a page is out of date or misses a name.
+"""
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+from textwrap import fill
+
+from typer.utils import get_params_from_function
+
+import divea
+from divea.cli.app import app
+from divea.config.group import allowed, resolved
+
+COMMANDS = {one.callback.__name__.replace("_", "-"): one.callback for one in app.registered_commands}
+MISSING = {*(f"command {name}" for name in COMMANDS), *(f"signature divea:{name}" for name in divea.__all__)}
+PART = re.compile(r"(<!-- generated: (command|settings|signature) (\S+) -->).*?(<!-- end -->)", re.DOTALL)
+
+
+def _table(rows):
+    return "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows)
+
+
+def command(name):
+    """The description, the examples and the options of a command."""
+    paragraphs = inspect.getdoc(COMMANDS[name]).split("\n\n")
+    yield from (fill(text, 100) for text in paragraphs if not text.startswith((" ", "Example")))
+    yield "\n".join(["```", *(text.strip() for text in paragraphs if text.startswith(" ")), "```"])
+    rows = [("option", "default", "meaning"), ["---"] * 3]
+    for one in get_params_from_function(COMMANDS[name]).values():
+        about, value = one.default, one.default.default
+        names = about.param_decls or [f"--{one.name.replace('_', '-')}"]
+        names = [about.metavar or one.name.upper()] if about.param_decls is None else names
+        shown = "required" if value is ... else "" if isinstance(value, bool | None) else f"`{value}`"
+        rows.append((", ".join(f"`{text}`" for text in names), shown, about.help))
+    yield _table(rows)
+
+
+def settings(name, node=None, schema=None, path=""):
+    """One table per group of settings."""
+    schema = schema or resolve_name(name).model_json_schema()
+    children = {key: resolved(child, schema) for key, child in (node or schema)["properties"].items()}
+    if node:
+        yield f"### {path[:-1]}\n\n" + fill(node["description"].partition("\n\n")[0], 100)
+    rows, groups = [("setting", "default", "allowed", "meaning"), ["---"] * 4], []
+    for key, child in children.items():
+        if "properties" in child:
+            groups.append((child, f"{path}{key}."))
+        else:
+            default, values = f"`{json.dumps(child['default'])}`", allowed(child, schema)
+            rows.append((f"`{path}{key}`", default, values, child["description"]))
+    yield _table(rows)
+    for child, below in groups if path != "last_model." else ():  # last_model has the options of model
+        yield from settings(name, child, schema, below)
+
+
+def signature(name):
+    """A signature, with annotations as they are written in the code."""
+    text = name.partition(":")[2] + str(inspect.signature(resolve_name(name))).replace("<factory>", "...")
+    text = re.sub(r"(?<!,) ", "\xa0", re.sub(r"(: |-> )'(.*?)'", r"\1\2", text))  # lines break after commas
+    yield "```text\n" + fill(text, 100, subsequent_indent="    ").replace("\xa0", " ") + "\n```"
+
+
+if __name__ == "__main__":
+    stale = []
+    for page in sorted(Path(__file__).parent.glob("*.md")):
+        text = page.read_text()
+        new = PART.sub(lambda part: "\n\n".join([part[1], *globals()[part[2]](part[3]), part[4]]), text)
+        MISSING -= {f"{kind} {name}".partition(".")[0] for _, kind, name, _ in PART.findall(text)}
+        stale += [page.name] * (new != text)
+        if "--check" not in sys.argv:
+            page.write_text(new)
+    print("out of date:", stale or "nothing", "- missing:", sorted(MISSING) or "nothing")
+    sys.exit(bool(MISSING or (stale and "--check" in sys.argv)))

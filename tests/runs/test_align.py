@@ -1,0 +1,131 @@
+"""`align_in`: a run is started, continued or observed again, and reports what happens."""
+
+import numpy as np
+import pytest
+
+from divea.config import Settings
+from divea.errors import InputError
+from divea.executors import ExecutorSettings, attempt
+from divea.resources.limits import Limits
+from divea.runs.align import Unsolved, align_in
+from tests.runs.tiny import PAIR, SETTINGS, events, solved_now, tables
+
+TINY = Settings.of(None, SETTINGS)
+
+
+def read():
+    return PAIR.task
+
+
+def align(run, **options):
+    return align_in(run, read, TINY, limits=Limits("cpu"), **options)
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """A finished run, and the iterations that were observed."""
+    run = tmp_path_factory.mktemp("observed") / "run"
+    iterations = []
+    assert align(run, observe=iterations.append) == []
+    return run, iterations
+
+
+def fail_to_solve(task, job):
+    raise AssertionError(f"subtask {job.subtasks[0].index} is solved again")
+
+
+def assert_same_iterations(found, expected):
+    assert [iteration.number for iteration in found] == [iteration.number for iteration in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        for name in ("source", "target", "score", "mutual"):
+            np.testing.assert_array_equal(getattr(ours.matches, name), getattr(theirs.matches, name))
+        np.testing.assert_array_equal(ours.pseudo_seeds.pairs, theirs.pseudo_seeds.pairs)
+        np.testing.assert_array_equal(ours.division.groups, theirs.division.groups)
+        for one, other in zip(ours.division.subtasks, theirs.division.subtasks, strict=True):
+            np.testing.assert_array_equal(one.source_entities, other.source_entities)
+            np.testing.assert_array_equal(one.target_entities, other.target_entities)
+
+
+def test_every_iteration_is_observed(observed):
+    run, iterations = observed
+    assert [iteration.number for iteration in iterations] == [0, 1]
+    assert all(len(iteration.matches) == len(PAIR.task.unmatched_source) for iteration in iterations[1:])
+    assert solved_now(run) == 4
+
+
+def test_a_finished_run_is_observed_again_without_solving_anything(observed, monkeypatch):
+    run, first = observed
+    expected = tables(run)
+    monkeypatch.setattr(attempt, "solve_job", fail_to_solve)
+    again = []
+    assert align(run, observe=again.append) == []
+    assert_same_iterations(again, first)
+    assert solved_now(run) == 0
+    assert tables(run) == expected
+
+
+def test_a_run_without_its_task_and_settings_is_observed_again(observed, monkeypatch):
+    run, first = observed
+    monkeypatch.setattr(attempt, "solve_job", fail_to_solve)
+    again = []
+    assert align_in(run, None, observe=again.append) == []
+    assert_same_iterations(again, first)
+
+
+def test_an_interrupted_run_is_observed_from_its_first_iteration(observed, tmp_path):
+    _, expected = observed
+
+    def stop(iteration):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        align(tmp_path / "run", observe=stop)
+    found = []
+    align(tmp_path / "run", observe=found.append)
+    assert_same_iterations(found, expected)
+    assert solved_now(tmp_path / "run") == 2
+
+
+def test_an_observed_run_has_the_tables_of_any_other(observed, tmp_path):
+    run, _ = observed
+    align(tmp_path / "run")
+    assert tables(tmp_path / "run") == tables(run)
+
+
+def test_a_listener_receives_the_events_of_the_log(tmp_path):
+    heard = []
+    align(tmp_path / "run", listener=lambda event, **facts: heard.append({"event": event, **facts}))
+    logged = [
+        {name: fact for name, fact in line.items() if name != "time"} for line in events(tmp_path / "run")
+    ]
+    assert heard[-len(logged) :] == logged
+    names = [event["event"] for event in heard]
+    assert names.count("iteration") == names.count("learned") == 2
+    assert (names[0], names[-1]) == ("started", "finished")
+
+
+def test_jobs_that_could_not_be_solved_are_returned(tmp_path, monkeypatch):
+    solve_job = attempt.solve_job
+
+    def failing(task, job):
+        if job.iteration == 1 and job.subtasks[0].index == 1:
+            raise RuntimeError("bad luck")
+        return solve_job(task, job)
+
+    monkeypatch.setattr(attempt, "solve_job", failing)
+    (unsolved,) = align(tmp_path / "run", executor=ExecutorSettings(name="inline"))
+    assert isinstance(unsolved, Unsolved)
+    assert (unsolved.iteration, unsolved.subtasks) == (1, (1,))
+    assert "RuntimeError: bad luck" in unsolved.log
+
+
+def test_a_folder_without_a_run_cannot_be_continued(tmp_path):
+    with pytest.raises(InputError, match="no run to continue: name a task"):
+        align_in(tmp_path / "run", None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_cannot_be_given_without_a_task(observed):
+    run, _ = observed
+    with pytest.raises(InputError, match="settings of a run cannot be changed when it is continued"):
+        align_in(run, None, TINY)
