@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="list all benchmarks, and what they need")
-    # Its own parser answers --help.
+    # The benchmark's own parser handles --help.
     run = commands.add_parser("run", help="run one benchmark; `run NAME --help` explains it", add_help=False)
     run.add_argument("name")
     run.add_argument("options", nargs=argparse.REMAINDER)

@@ -16,6 +16,7 @@ from benchmarks.common.data import (
     held_out_seeds,
     synthetic_pair,
     task_and_links,
+    task_for,
     validation_folds,
 )
 from benchmarks.common.figures import Figures, Table, Value, shown
@@ -79,6 +80,7 @@ __all__ = [
     "shown",
     "synthetic_pair",
     "task_and_links",
+    "task_for",
     "validation_folds",
     "write_record",
 ]

@@ -110,6 +110,12 @@ def task_and_links(data_set: DataSet, links: str) -> tuple[AlignmentTask, Links]
     return task, data_set.test_links(task)
 
 
+def task_for(data_set: DataSet, links: str) -> AlignmentTask:
+    """The task of `task_and_links` without the links; test links are not read."""
+    task = data_set.task()
+    return held_out_seeds(task, data_set.split)[0] if links == "validation" else task
+
+
 def synthetic_pair(pairs: Path, entities: int) -> Path:
     """The folder of a pair of `divea synth --random-seed 1`; generated once and kept."""
     folder = pairs / f"synth{entities}"

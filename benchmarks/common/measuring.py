@@ -92,9 +92,10 @@ def _held(device: str) -> int:
     if device == "cuda":
         import torch
 
+        _synchronise(device)  # also starts CUDA, which resetting does not
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
-    # On Linux this makes the peak what is held now. Elsewhere the peak so far is the best there is.
+    # On Linux this makes the peak what is held now. Elsewhere the earlier peak is used.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_memory()

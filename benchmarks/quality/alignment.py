@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +28,14 @@ from benchmarks.common import (
     add_device,
     add_links,
     add_settings,
+    measure_in_child,
     task_and_links,
+    task_for,
 )
 from divea.api import Alignment
 from divea.config import Settings, parse_assignment
-from divea.errors import InputError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment
-from divea.graphs import AlignmentTask, Links
+from divea.graphs import Links
 from divea.loop.loop import Iteration
 from divea.resources.limits import Limits
 from divea.runs.align import align_in
@@ -66,26 +67,28 @@ def run(options: argparse.Namespace) -> Figures:
     iterations = figures.table(
         "iterations", {**about, "iteration": "", "model": "", **metrics, "pseudo-seeds": "", "largest": ""}
     )
-    result = {**about, **metrics, "one-to-one H@1": "", "time": "s", "peak memory": "MiB"}
-    results = figures.table("results", result)
+    costs = {"time": "s", "peak memory": "MiB"}
+    results = figures.table("results", {**about, **metrics, "one-to-one H@1": "", **costs})
     pairs = {"least confidence": "", "pairs": "", "precision by ends": "", "by pairs": "", "recall": ""}
     confidence = figures.table("confidence", {**about, "expected precision": "", **pairs})
     found: dict[str, list[dict[str, Value]]] = {}
     for name in options.sets:
         for split in options.splits if name in DBP15K else [0]:
-            task, links = task_and_links(DataSet(name, options.data, options.percent, split), options.links)
+            data_set = DataSet(name, options.data, options.percent, split)
             settings = settings_of(options, split)
             row: dict[str, Value] = {"data": name, "split": split}
             with tempfile.TemporaryDirectory() as folder:
-                start = time.perf_counter()
-                for iteration in align(task, settings, options.device, Path(folder) / "run"):
+                path = Path(folder) / "run"
+                done = measure_in_child(prepare, data_set, options.links, settings, options.device, path)
+                _, links = task_and_links(data_set, options.links)
+                for iteration in done.result:
                     iterations.add({**row, **iteration_row(iteration, settings, links)})
-                row["time"] = time.perf_counter() - start
-                alignment = Alignment(Path(folder) / "run")
-                found.setdefault(name, []).append({**row, **result_row(alignment, links)})
-                results.add(found[name][-1])
+                alignment = Alignment(path)
+                result = {**row, **result_row(alignment, links), "time": done.seconds}
                 for judged in confidence_rows(alignment, links):
-                    confidence.add({"data": name, "split": split, **judged})
+                    confidence.add({**row, **judged})
+            results.add(result)
+            found.setdefault(name, []).append(result)
     add_means(figures, found)
     return figures
 
@@ -97,13 +100,21 @@ def settings_of(options: argparse.Namespace, split: int) -> Settings:
     return Settings.of(settings, {"confidence.precision": PRECISION}) if settings.calibrates else settings
 
 
-def align(task: AlignmentTask, settings: Settings, device: str, run: Path) -> list[Iteration]:
-    iterations: list[Iteration] = []
-    limits = Limits(device)
-    unsolved = align_in(run, lambda: task, settings, limits=limits, observe=iterations.append)
-    if unsolved:
-        raise InputError(f"{len(unsolved)} subtasks could not be solved: {unsolved[0].log}")
-    return iterations
+def prepare(
+    data_set: DataSet, links: str, settings: Settings, device: str, path: Path
+) -> Callable[[], list[Iteration]]:
+    """Work that aligns in a run directory and returns its iterations."""
+    task = task_for(data_set, links)
+
+    def align() -> list[Iteration]:
+        iterations: list[Iteration] = []
+        limits = Limits(device)
+        unsolved = align_in(path, lambda: task, settings, limits=limits, observe=iterations.append)
+        if unsolved:
+            raise RuntimeError(f"{len(unsolved)} subtasks could not be solved: {unsolved[0].log}")
+        return iterations
+
+    return align
 
 
 def metrics_row(metrics: AlignmentMetrics) -> dict[str, Value]:

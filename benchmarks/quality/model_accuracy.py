@@ -2,7 +2,7 @@
 
 DBP15K. Open protocol: every source entity without a seed is matched with every target entity without one.
 Closed: only sources and targets of the links that the result is compared with, as most of the literature
-does; it is easier, and no user knows that set. The first model of a process also pays for loading kernels.
+does; it is easier, and no user knows that set. The time of the first model includes loading kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The settings of the locality `propagate`, and what the odds of a degree add, judged on held-out seeds.
 
-In each of five folds a fifth of the seeds is held out. Shown is the share of all held-out links whose target
-is among the candidates of their part, with as many candidates as the part has unmatched entities. N = 5. No
-test link is read.
+In each of five folds a fifth of the seeds is held out. A held-out link is covered if its target is among the
+candidates of its part, which has as many candidates as unmatched entities. N = 5. No test link is read.
 """
 
 from __future__ import annotations

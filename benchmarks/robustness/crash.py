@@ -2,8 +2,8 @@
 
 Each kill is SIGKILL to the whole process group of a real `divea align`, workers included. For every journal
 line a new run is killed when the line is written, and then continued to its end. For random moments a run is
-killed a random time after each start until it gets through. Every run must end with the tables of a run that
-was not disturbed, byte for byte.
+killed a random time after each start until it finishes before the kill. Every run must end with the tables
+of a run that was not disturbed, byte for byte.
 """
 
 from __future__ import annotations

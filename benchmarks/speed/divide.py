@@ -5,7 +5,7 @@ adjacency, partition, shares, source contexts, discovery, target contexts, and s
 layout. All sizes run in every round, because the fastest run of each would favour small sizes, which fit
 into a quiet moment of the machine. "Ratio" is the total divided by the partitioner's own time in the same
 run; the aim is at most 3. Coverage is that of the gold links of the pair. "Open" is the time to open the
-task folder, whose arrays are mapped and not read.
+task folder: arrays are mapped and not read.
 """
 
 from __future__ import annotations

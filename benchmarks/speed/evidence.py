@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Figures:
     table = figures.table("drop costs", units)
     for name in options.sets:
         problem = Problem.of(DataSet(name, options.data).task(), SMALL_SIZES[name])
-        problem.contexts("first_order")  # so that no method pays for loading libraries
+        problem.contexts("first_order")  # so that all libraries are loaded
         quick = ("first_order", "rounds")
         works = {method: partial(measure, partial(problem.contexts, method)) for method in quick}
         found = in_turns(works, options.rounds)
@@ -103,7 +103,7 @@ class Problem:
             pick_contexts(
                 self.task.source.adjacency,
                 self.members,
-                [self.task.seeds.source],
+                self.task.seeds.source,
                 [self.size // 2 - len(own) for own in self.members],
                 tie_breakers(self.task.source.num_entities, 0, "source"),
                 EvidenceSettings.checked({"method": method}),

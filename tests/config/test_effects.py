@@ -37,9 +37,17 @@ CHOICES = {
     "output.top": [5],
 }
 
+
+def can_be_run(values):
+    """Whether the number of iterations of the last model fits the others."""
+    last, iterations = values.get("last_model.iterations", 0), values.get("iterations", 3)
+    calibrates = values.get("confidence.held_back", 0.1) > 0
+    return last == 0 or (last < iterations and not (last == 1 and calibrates))
+
+
 any_settings = st.fixed_dictionaries(
     {}, optional={path: st.sampled_from(values) for path, values in CHOICES.items()}
-)
+).filter(can_be_run)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,9 +76,8 @@ def test_only_given_settings_are_reported_and_the_rest_is_accepted(values):
 def test_leaving_out_a_reported_setting_changes_nothing_that_runs(values):
     settings = unchecked(values)
     for path, _ in without_effect(settings):
-        if path == "last_model.iterations":
-            continue  # this number is out of range, not unused
-        without = unchecked({other: value for other, value in values.items() if other != path})
+        rest = {other: value for other, value in values.items() if other != path}
+        without = unchecked(rest)
         assert [model.name for model in without.models()] == [model.name for model in settings.models()]
         if not path.startswith(("model.", "last_model.")):
             pairs = zip(without.models(), settings.models(), strict=True)

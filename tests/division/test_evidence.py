@@ -64,7 +64,7 @@ def contexts_by(method, pair, parts=3, count=90):
         pick_contexts(
             task.source.adjacency,
             members,
-            [task.seeds.source],
+            task.seeds.source,
             [count] * len(members),
             tie_breakers(task.source.num_entities, 0, "source"),
             EvidenceSettings(method=method),
@@ -106,7 +106,7 @@ def test_a_context_holds_no_more_anchors_than_allowed(pair, method):
     (context,) = pick_contexts(
         task.source.adjacency,
         [task.unmatched_source],
-        [task.seeds.source],
+        task.seeds.source,
         [60],
         tie_breakers(task.source.num_entities, 0, "source"),
         EvidenceSettings(method=method),

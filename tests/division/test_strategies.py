@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -21,14 +21,12 @@ from divea.division import (
     Feedback,
     Joint,
     RandomGroups,
-    Shares,
     Subtask,
     Whole,
     check_division,
     make_strategy,
     write_division,
 )
-from divea.division.groups import group_source
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
@@ -102,17 +100,7 @@ any_settings_of_divea = st.builds(
 )
 
 
-def meets_the_bug_of_one_part(task, parts, size, division_settings):
-    """Whether `test_rounds_connect_candidates_of_a_single_part` describes this case."""
-    if division_settings.evidence.method != "rounds" or division_settings.delta2 == 0:
-        return False
-    largest = Shares(division_settings.delta1 or 0.5).source_size(size)
-    groups, _ = group_source(task, parts, largest=largest)
-    return groups.max(initial=-1) == 0
-
-
 def check_anchors_and_candidates(task, parts, size, division_settings):
-    assume(not meets_the_bug_of_one_part(task, parts, size, division_settings))
     division = check_division(DivEA(parts, size, division_settings), task, size=size)
     for subtask in division.subtasks:
         # Both ends of a seed are inside, or neither is.
@@ -138,13 +126,8 @@ def test_divea_keeps_anchors_in_pairs_on_many_tasks(one_thread, task, parts, siz
     check_anchors_and_candidates(task, parts, size, division_settings)
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="the anchors of a single part count as shared")
 def test_rounds_connect_candidates_of_a_single_part():
-    """A known bug: the region of the part lacks its anchors.
-
-    With one part, `DropCosts.of` takes the part's own anchors for anchors that all parts share, so the
-    region holds the candidates and their neighbours only. `pick_in_rounds` looks the anchors up there.
-    """
+    """The anchors of a single part are its own, and not those that all parts share."""
     source = KnowledgeGraph.from_triples([("s0", "r", "s1")])
     target = KnowledgeGraph.from_triples([], ["t0", "t1", "t2", "t3"])
     task = AlignmentTask(source, target, Links.from_pairs([(1, 3)]))

@@ -51,7 +51,7 @@ def divide(
 ) -> None:
     """Divide a task into subtasks that fit a size limit, and show what each one holds.
 
-    This is the first division that `divea align` with the same options would make. Every subtask is written
+    This is how the first iteration of `divea align` divides, but with all seeds. Every subtask is written
     in the layouts of JAPE and OpenEA, so that any aligner can be trained on it; files `unmatched` and
     `candidates` name the entities to match, and those to match them with.
 
@@ -77,7 +77,7 @@ def divide(
     strategy = make_strategy(opened, settings.resolved(subtasks=plan.subtasks, size=plan.size), where)
     with working("dividing"):
         done = strategy.divide(opened)
-        table = summarise(done, opened)
+        table = summarise(done, opened, settings.division.evidence)
     if out is not None:
         with working(f"writing {out}"):
             write_division(done, opened, out, layouts=layout or ("jape", "openea"), table=table)

@@ -110,14 +110,18 @@ def _of_division(settings: Settings, path: str) -> Iterator[str]:
         yield "division.name is 'joint', which uses no similarity weights"
     if option in ("alpha", "beta") and division.nearest == 0:
         yield "division.nearest is 0, so there are no similarity weights"
+    if option in ("alpha", "nearest") and division.beta == 0:
+        yield "division.beta is 0, so similarity weights do not count"
+    if option in ("alpha", "beta", "nearest") and settings.iterations == 1:
+        yield "similarity weights count from the second iteration on, and iterations is 1"
 
 
 def _of_model(settings: Settings, group: str, rest: str) -> Iterator[str]:
     model: ModelSettings = getattr(settings, group)
     name, _, option = rest.partition(".")
     if rest == "iterations":
-        yield from _of_last_iterations(settings)
-    elif group == "last_model" and settings.last_model.iterations == 0:
+        return
+    if group == "last_model" and settings.last_model.iterations == 0:
         yield "last_model.iterations is 0, so there is no last model"
     elif rest != "name" and name not in model.names:
         yield f"{group}.name is {model.name!r}"
@@ -134,17 +138,18 @@ _OF_THE_OTHER_LOSS = {
 """Options of RREA that have no effect with this loss."""
 
 
-def _of_last_iterations(settings: Settings) -> Iterator[str]:
-    count = settings.last_model.iterations
-    if count > 0 and count >= settings.iterations:
+def conflicts(settings: Settings) -> Iterator[str]:
+    """Combinations of settings that cannot be run, one sentence each."""
+    last, iterations = settings.last_model.iterations, settings.iterations
+    if last > 0 and last >= iterations:
         yield (
-            f"the first iteration never has the last model, so it is at most iterations - 1, which is "
-            f"{settings.iterations - 1}"
+            f"last_model.iterations: expected at most iterations - 1, which is {iterations - 1}, because the "
+            f"first iteration never has the last model; found {last}"
         )
-    elif count == 1 and settings.calibrates:
+    elif last == 1 and settings.calibrates:
         yield (
-            "confidence is calibrated one iteration before the last, which must have the same model; "
-            "set it to 2 or more, or confidence.held_back to 0"
+            "last_model.iterations: expected 0, or at least 2, because confidence is calibrated one "
+            "iteration before the last, with the same model; found 1 (or set confidence.held_back to 0)"
         )
 
 

@@ -7,6 +7,7 @@ given, and lets a plug-in's options be checked by the plug-in's own class."""
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -88,12 +89,14 @@ def one_line(error: ValidationError, group: type[Group]) -> str:
     problem = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
     schema = group.model_json_schema()
     path = [str(part) for part in problem["loc"]]
+    if problem["type"] == "unknown_option":
+        path.append(str(problem["ctx"]["name"]))
     shown = ".".join([group.named, *path] if group.named else path)
     if problem["type"] in ("value_error", "assertion_error"):
         text = str(problem["ctx"]["error"])
-        return f"{shown}: {text}" if shown else text
-    if problem["type"] == "extra_forbidden":
-        return f"{shown}: {_unknown(path, schema)}"
+        return f"{shown}: {text}" if path else f"{shown}.{text}" if shown else text
+    if problem["type"] in ("extra_forbidden", "unknown_option"):
+        return f"{shown or repr('')}: {_unknown(path, schema)}"
     node = _node(schema, path)
     return f"{shown or 'settings'}: expected {allowed(node, schema)}; found {_shown(problem['input'])}"
 
@@ -174,6 +177,8 @@ def _paths(node: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> li
 
 
 def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     try:
         text = repr(value)
     except ValueError:  # Python refuses to write an integer of thousands of digits

@@ -5,9 +5,10 @@ They stand here and not beside the models so that settings can be read and check
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from divea.config.group import Group, NamedGroup, public_name
 from divea.registry import MODELS
@@ -110,6 +111,8 @@ class ModelSettings(NamedGroup):
 
     # Options of plug-in models, as plain values: the plug-in's own class checks them.
     model_config = ConfigDict(extra="allow")
+    group: ClassVar[str] = "model"
+    """The group's path in the settings."""
 
     name: str = "label-propagation"
     """label-propagation, rrea, dual-amn, gcn-align or a plug-in; several joined by + are an ensemble."""
@@ -144,10 +147,11 @@ class ModelSettings(NamedGroup):
             names = {field: public_name(cls, field) for field in cls.model_fields}
             for key, value in values.items():
                 if key in names or key in names.values():
-                    continue
-                if key not in MODELS.names():
-                    raise ValueError(f"unknown setting {key!r}; there are {', '.join(names.values())}")
-                if not isinstance(value, dict):
+                    if key in names and names[key] != key and names[key] in values:
+                        raise ValueError(f"{key} and {names[key]} are the same setting; give it once")
+                elif key not in MODELS.names():
+                    raise PydanticCustomError("unknown_option", "unknown", {"name": key})
+                elif not isinstance(value, dict):
                     raise ValueError(f"the options of {key!r} are a group of settings, not {value!r}")
         return values
 
@@ -198,6 +202,8 @@ BUILT_IN_OPTIONS: dict[str, type[Group]] = {
 
 class LastModelSettings(ModelSettings):
     """Another model for the end of a run, trained on the pseudo-seeds that the first model found."""
+
+    group: ClassVar[str] = "last_model"
 
     name: str = "label-propagation+rrea+dual-amn"
     """As model.name."""

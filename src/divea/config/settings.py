@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from divea.config.effects import with_effect, without_effect
+from divea.config.effects import conflicts, with_effect, without_effect
 from divea.config.group import Group, NamedGroup
 from divea.config.models import LastModelSettings, ModelSettings
 from divea.config.sources import combine_settings, read_settings_file
@@ -152,6 +152,8 @@ class Settings(Group):
     @model_validator(mode="after")
     def _every_setting_counts(self, info: ValidationInfo) -> Settings:
         # The manifest of a run names every setting, used or not.
+        for conflict in conflicts(self):
+            raise ValueError(conflict)
         if not (info.context or {}).get("stored"):
             for path, reason in without_effect(self):
                 raise ValueError(f"{path} has no effect: {reason}")

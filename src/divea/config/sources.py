@@ -61,15 +61,17 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
 
 
 def _drop_unused_options(combined: dict[str, Any], source: Mapping[str, Any], group: str) -> None:
-    chosen = source.get(group)
-    if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name"), str) or group not in combined:
+    chosen, earlier = source.get(group), combined.get(group)
+    if not isinstance(chosen, Mapping) or not isinstance(earlier, Mapping):
+        return
+    if chosen.get("iterations") == 0:
+        # No last model: what an earlier source said about it is void.
+        combined[group] = {}
+        return
+    if not isinstance(chosen.get("name"), str):
         return
     models = chosen["name"].split("+")
-    kept = {
-        key: value
-        for key, value in combined[group].items()
-        if not isinstance(value, Mapping) or key in models
-    }
+    kept = {key: value for key, value in earlier.items() if not isinstance(value, Mapping) or key in models}
     combined[group] = kept
 
 
@@ -117,6 +119,9 @@ def _yaml(text: str) -> Any:
     import yaml
 
     try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
+            # A few nested aliases can stand for gigabytes.
+            raise ValueError("aliases (*name) are not supported")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None

@@ -92,7 +92,7 @@ POOL = 4
 def pick_contexts(
     adjacency: csr_array,
     receivers: Sequence[Ids],
-    anchors: Sequence[Ids],
+    anchors: Sequence[Ids] | Ids,
     counts: Sequence[int],
     ties: np.ndarray,
     settings: EvidenceSettings,
@@ -108,7 +108,7 @@ def pick_contexts(
     receivers
         For every part, the entities that the evidence is for; they are never picked.
     anchors
-        One array per part, or a single one that all parts share (the source side).
+        A list with one array per part, or one array that all parts share (the source side).
     counts
         For every part, the most entities to pick; entities that carry no evidence are never picked.
     ties
@@ -122,7 +122,7 @@ def pick_contexts(
     size = adjacency.shape[0]
     is_barred = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
     drop_costs = DropCosts.of(adjacency, receivers, anchors, settings, device)
-    shared_anchors = marked(anchors[0], size) if len(anchors) == 1 else None
+    shared_anchors = marked(anchors, size) if isinstance(anchors, np.ndarray) else None
 
     def pick_by_cost(part: int, costs: np.ndarray, ids: Ids) -> Ids:
         is_anchor = shared_anchors if shared_anchors is not None else marked(anchors[part], size)
@@ -130,7 +130,7 @@ def pick_contexts(
         return ids[highest_with_few_anchors(costs, counts[part], is_anchor[ids], limit, ties[ids])]
 
     def pick_in_rounds(part: int, costs: np.ndarray, ids: Ids, block: BlockCosts, at: int) -> Ids:
-        own_anchors = anchors[part % len(anchors)]
+        own_anchors = anchors if isinstance(anchors, np.ndarray) else anchors[part]
         fixed = np.union1d(receivers[part], own_anchors[is_barred[own_anchors]])
         pool = ids[highest(costs, POOL * counts[part], ties[ids])]
         kept = np.union1d(fixed, pool).astype(np.int32)

@@ -145,7 +145,7 @@ class DivEA(Strategy):
             pick_contexts(
                 task.source.adjacency,
                 unmatched,
-                [task.seeds.source],
+                task.seeds.source,
                 [limit - len(members) for members in unmatched],
                 tie_breakers(task.source.num_entities, self.random_seed, "source"),
                 self.settings.evidence,

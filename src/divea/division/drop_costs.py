@@ -34,7 +34,7 @@ class DropCosts:
 
     adjacency: csr_array
     receivers: Sequence[Ids]
-    anchors: Sequence[Ids]
+    anchors: Sequence[Ids] | Ids
     settings: EvidenceSettings
     device: str
     model: EvidenceModel
@@ -46,13 +46,13 @@ class DropCosts:
         cls,
         adjacency: csr_array,
         receivers: Sequence[Ids],
-        anchors: Sequence[Ids],
+        anchors: Sequence[Ids] | Ids,
         settings: EvidenceSettings,
         device: str,
     ) -> DropCosts:
         dtype = torch.float32 if settings.method == "first_order" else torch.float64
         model = EvidenceModel.over(adjacency, settings, dtype, device)
-        shared_flow = model.flow(model.column(anchors[0])) if len(anchors) == 1 else None
+        shared_flow = model.flow(model.column(anchors)) if isinstance(anchors, np.ndarray) else None
         return cls(adjacency, receivers, anchors, settings, device, model, shared_flow)
 
     def blocks(self) -> Iterator[range]:

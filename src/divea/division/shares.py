@@ -220,7 +220,7 @@ def _longest_contexts(problem: _Problem, members: list[Ids], training: Links, ro
         pick_contexts(
             source.adjacency,
             members,
-            [training.source],
+            training.source,
             [int(max(CONTEXT_SHARES) * free) for free in room],
             tie_breakers(source.num_entities, problem.random_seed, "source"),
             problem.settings.evidence,

@@ -118,7 +118,9 @@ def make_model(settings: ModelSettings) -> Model:
     >>> len(make_model(ModelSettings(name="label-propagation+rrea")).models)
     2
     """
-    models = [_make_single(name, settings.options(name)) for name in settings.names]
+    models = [
+        _make_single(name, settings.options(name), f"{settings.group}.{name}") for name in settings.names
+    ]
     if len(models) == 1:
         return models[0]
     from divea.models.ensemble import Ensemble
@@ -126,19 +128,19 @@ def make_model(settings: ModelSettings) -> Model:
     return Ensemble(models)
 
 
-def _make_single(name: str, options: Any) -> Model:
+def _make_single(name: str, options: Any, path: str) -> Model:
     """The built-in or plug-in model with this name."""
     model_type: type[Model] = MODELS.load(name)
     if not (isinstance(model_type, type) and issubclass(model_type, Model)):
         raise InputError(f"the plug-in model {name!r} is not a divea.models.Model")
     if model_type.options_type is None:
         if options:
-            raise InputError(f"model.{name}: this model has no options")
+            raise InputError(f"{path}: this model has no options")
         return model_type()
-    return model_type(_checked_options(name, model_type.options_type, options))  # type: ignore[call-arg]
+    return model_type(_checked_options(path, model_type.options_type, options))  # type: ignore[call-arg]
 
 
-def _checked_options(name: str, options_type: type[Any], options: Any) -> Any:
+def _checked_options(path: str, options_type: type[Any], options: Any) -> Any:
     """The options as an instance of the model's own class.
 
     The settings have checked the options of built-in models already. Those of a plug-in are plain values,
@@ -149,11 +151,11 @@ def _checked_options(name: str, options_type: type[Any], options: Any) -> Any:
     known = list(TypeAdapter(options_type).json_schema().get("properties", {}))
     for option in options:
         if option not in known:
-            raise InputError(f"model.{name}.{option}: unknown setting; model.{name} has {', '.join(known)}")
+            raise InputError(f"{path}.{option}: unknown setting; {path} has {', '.join(known)}")
     try:
         # From JSON, because strict validation of Python values takes a dataclass's instances only.
         return TypeAdapter(options_type).validate_json(json.dumps(options), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
-        path = ".".join(["model", name, *map(str, problem["loc"])])
-        raise InputError(f"{path}: {problem['msg']}; found {problem['input']!r}") from None
+        where = ".".join([path, *map(str, problem["loc"])])
+        raise InputError(f"{where}: {problem['msg']}; found {problem['input']!r}") from None
