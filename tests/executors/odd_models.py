@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from divea.config import LabelPropagationOptions, ModelSettings
 from divea.executors import Job
 from divea.models.label_propagation import LabelPropagation
@@ -55,7 +53,8 @@ def tries(traces: Path) -> list[Try]:
     return sorted((Try(int(number), int(process)) for _, number, process in found), key=lambda t: t.number)
 
 
-class OddOptions(BaseModel):
+@dataclass(frozen=True)
+class OddOptions:
     traces: str = ""
     times: int = 1
 

@@ -1,8 +1,9 @@
-"""Fills in the parts of these pages between <!-- generated: KIND NAME --> and <!-- end -->.
+"""Fills in the parts of the pages between <!-- generated: KIND NAME --> and <!-- end -->.
 
 With --check nothing is written, and the exit code is 1 if a page is out of date or misses a name.
 """
 
+import ast
 import inspect
 import json
 import re
@@ -19,7 +20,8 @@ from divea.config.group import allowed, resolved
 
 COMMANDS = {one.callback.__name__.replace("_", "-"): one.callback for one in app.registered_commands}
 MISSING = {*(f"command {name}" for name in COMMANDS), *(f"signature divea:{name}" for name in divea.__all__)}
-PART = re.compile(r"(<!-- generated: (command|settings|signature) (\S+) -->).*?(<!-- end -->)", re.DOTALL)
+KINDS = "command|modules|settings|signature"
+PART = re.compile(rf"(<!-- generated: ({KINDS}) (\S+) -->).*?(<!-- end -->)", re.DOTALL)
 
 
 def _table(rows):
@@ -66,9 +68,30 @@ def signature(name):
     yield "```text\n" + fill(text, 100, subsequent_indent="    ").replace("\xa0", " ") + "\n```"
 
 
+def modules(name):
+    """A table of modules per package, with the first sentence of each module's docstring."""
+    root = Path(divea.__file__).parent
+    packages = {".": "The top", **{path.parent.name: "" for path in sorted(root.glob("*/__init__.py"))}}
+    for package in packages:
+        if package != ".":
+            yield f"### `{package}`\n\n" + fill(_docstring(root / package / "__init__.py", 1000), 100)
+        else:
+            yield "### The top"
+        rows = [("module", "what it is"), ["---"] * 2]
+        for path in sorted((root / package).glob("*.py")):
+            if path.name != "__init__.py" or package == ".":
+                rows.append((f"`{path.relative_to(root)}`", _docstring(path, 1)))
+        yield _table(rows)
+
+
+def _docstring(path, paragraphs):
+    text = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[:paragraphs]
+    return " ".join(" ".join(text).split())
+
+
 if __name__ == "__main__":
     stale = []
-    for page in sorted(Path(__file__).parent.glob("*.md")):
+    for page in sorted(Path(__file__).parent.rglob("*.md")):
         text = page.read_text()
         new = PART.sub(lambda part: "\n\n".join([part[1], *globals()[part[2]](part[3]), part[4]]), text)
         MISSING -= {f"{kind} {name}".partition(".")[0] for _, kind, name, _ in PART.findall(text)}
