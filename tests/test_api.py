@@ -96,7 +96,7 @@ def test_the_name_of_a_component_is_short_for_its_group():
     [
         ({"subtask": 3}, "subtask: unknown setting; did you mean 'subtasks'?"),
         ({"labels": 3}, "labels: unknown setting; did you mean 'model.label-propagation.labels'?"),
-        ({"model": {"labels": 3}}, "model: unknown setting 'labels'; there are name, label-propagation"),
+        ({"model": {"labels": 3}}, "model.labels: unknown setting; did you mean 'model.label-propagation.labels'? model has name"),
         (
             {"model.label-propagation.label": 3},
             "model.label-propagation.label: unknown setting; did you mean 'labels'?",

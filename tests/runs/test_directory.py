@@ -278,7 +278,7 @@ def test_a_torn_journal_loses_lines_only_from_its_end(tmp_path_factory, lines, c
     left = read_journal(folder)
     assert left == entries[: data[:cut].count(b"\n")]
     again = Journal(folder)
-    again.mend()
+    again.repair()
     again.append(Entry("new", "a", "b"))
     assert read_journal(folder) == [*left, Entry("new", "a", "b")]
 

@@ -29,7 +29,7 @@ def evaluate(
     """Compare an alignment with known links.
 
     Coverage is the share of links whose target was a candidate in its source's subtask. Hits@k and MRR say
-    where the true target stands in the ranked list of its source; a link whose target is not in the list
+    where the true target is in the ranked list of its source; a link whose target is not in the list
     counts 0. Precision and recall are those of the mappings. docs/glossary.md defines each figure.
 
     Examples:

@@ -112,7 +112,7 @@ def pick_contexts(
     counts
         For every part, the most entities to pick; entities that carry no evidence are never picked.
     ties
-        Of entities with equal costs, those with the lower number win.
+        One number per entity; among entities with equal costs, the lower number wins.
     barred
         Entities that are never picked. Barred anchors pass evidence all the same: they are in the subtask
         already.

@@ -53,12 +53,12 @@ def write_division(
     for name in names:
         if name not in LAYOUTS_FOR_ALIGNERS:
             raise InputError(f"unknown layout {name!r}; choose from {', '.join(LAYOUTS_FOR_ALIGNERS)}")
-    with new_folder(folder) as aside:
-        _write_arrays(division, aside)
+    with new_folder(folder) as temporary:
+        _write_arrays(division, temporary)
         if table is not None:
-            _write_table(aside / "subtasks.tsv", table)
+            _write_table(temporary / "subtasks.tsv", table)
         if names:
-            for _ in in_parallel(lambda one: _write_subtask(one, task, aside, names), division.subtasks):
+            for _ in in_parallel(lambda one: _write_subtask(one, task, temporary, names), division.subtasks):
                 pass
 
 

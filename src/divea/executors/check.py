@@ -22,7 +22,7 @@ def check_executor(executor: Executor) -> None:
     """Raise AssertionError with a plain sentence if the executor breaks its contract.
 
     It returns every job's result once and with the same bytes as `inline`, in whatever order and however
-    often jobs are given. When a job fails it goes on with the others, and its log says why that one failed.
+    often jobs are given. When a job fails it continues with the others, and its log says why that one failed.
 
     >>> from divea.executors import ExecutorSettings, make_executor
     >>> check_executor(make_executor(ExecutorSettings(name="inline")))

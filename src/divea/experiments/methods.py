@@ -2,7 +2,7 @@
 
 All methods run alike: Sinkhorn matching, mutual best pairs above a weight of .5 (.2 with GCN-Align) as
 pseudo-seeds, no seeds held back, every source's own ranked list. Two things differ from the paper: a model
-starts from scratch in each iteration, where the paper's goes on training, and RREA has a loss that needs
+starts from scratch in each iteration, where the paper's continues training, and RREA has a loss that needs
 fewer steps. A supervised run is one iteration, because five times as many steps were worse on held-out
 seeds (docs/notes/reproduce.md).
 

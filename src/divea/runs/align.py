@@ -40,7 +40,7 @@ from divea.types import Matches
 
 @dataclass(frozen=True)
 class Unsolved:
-    """A job that failed in every try; the alignment goes on without it."""
+    """A job that failed in every try; the alignment continues without it."""
 
     iteration: int
     subtasks: tuple[int, ...]

@@ -79,7 +79,7 @@ class RunDirectory:
         self.path, self.manifest = path, manifest
         self._lock = lock
         self._journal = Journal(path)
-        self._journal.mend()
+        self._journal.repair()
         self.task = load_task(self.task_folder)
 
     @property

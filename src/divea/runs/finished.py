@@ -88,8 +88,12 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     # Lists follow each other, and each is numbered from 1 without gaps.
     place = np.arange(len(rank)) - np.maximum.accumulate(np.where(first, np.arange(len(rank)), 0))
     sources = source[first]
-    sound = (source >= 0).all() and (target >= 0).all() and np.array_equal(rank, place + 1)
-    if not sound or len(np.unique(sources)) < len(sources) or (rank > run.manifest.settings.output.top).any():
+    is_valid = (source >= 0).all() and (target >= 0).all() and np.array_equal(rank, place + 1)
+    if (
+        not is_valid
+        or len(np.unique(sources)) < len(sources)
+        or (rank > run.manifest.settings.output.top).any()
+    ):
         raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
     row = np.cumsum(first) - 1
     shape = (len(sources), int(rank.max(initial=0)))

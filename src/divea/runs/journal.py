@@ -33,7 +33,7 @@ class Journal:
         self.path = folder / JOURNAL
         self.entries = {entry.file: entry for entry in read_journal(folder)}
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Remove what a crash left of the last line."""
         cut_torn_line(self.path)
 

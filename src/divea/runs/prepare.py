@@ -46,16 +46,18 @@ def prepare(
     memory = None if limit is None else job_memory(task, limit, device)
     # One thread per job leaves the other cores to other jobs. Within a memory limit jobs run one at a time.
     threads = cores() if plan.subtasks == 1 or limits.memory is not None else 1
+    subtasks_per_job = limits.subtasks_per_job
     if stored is not None:
         threads = stored.threads
         memory = stored.memory if limit is None else memory
+        subtasks_per_job = subtasks_per_job or stored.subtasks_per_job
     manifest: Manifest = Manifest.checked(
         {
             "settings": effective,
             "device": device,
             "threads": threads,
             "memory": memory,
-            "subtasks_per_job": limits.subtasks_per_job,
+            "subtasks_per_job": subtasks_per_job,
             "task": task_checksums(task),
             "versions": library_versions(),
             "folder": folder,
