@@ -46,6 +46,7 @@ def use_settings(settings: divea.Settings, folder: Path) -> divea.Settings:
     assert settings.model == settings.model_at(0) == settings.models()[-1]
     assert settings.last_model.iterations == 0
     assert settings.named == "" and settings.calibrates and not settings.weighs_similarity
+    assert settings.given()["subtasks"] == 2
     assert settings.plain()["subtasks"] == settings.resolved(subtasks=3).plain()["subtasks"] - 1
     (folder / "settings.yaml").write_text("iterations: 2\n")
     assert settings.in_use()["iterations"] == divea.Settings.read_file(folder / "settings.yaml")["iterations"]

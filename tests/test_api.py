@@ -96,7 +96,10 @@ def test_the_name_of_a_component_is_short_for_its_group():
     [
         ({"subtask": 3}, "subtask: unknown setting; did you mean 'subtasks'?"),
         ({"labels": 3}, "labels: unknown setting; did you mean 'model.label-propagation.labels'?"),
-        ({"model": {"labels": 3}}, "model.labels: unknown setting; did you mean 'model.label-propagation.labels'? model has name"),
+        (
+            {"model": {"labels": 3}},
+            "model.labels: unknown setting; did you mean 'model.label-propagation.labels'? model has name",
+        ),
         (
             {"model.label-propagation.label": 3},
             "model.label-propagation.label: unknown setting; did you mean 'labels'?",
@@ -109,8 +112,8 @@ def test_the_name_of_a_component_is_short_for_its_group():
         ({"model.rrea.steps": 5}, "model.rrea.steps has no effect: model.name is 'label-propagation'"),
         ({"device": "tpu"}, "device: expected one of 'auto', 'cpu', 'cuda'; found 'tpu'"),
         ({"memory": "much"}, "not a memory size: 'much'; write 4GiB or 500MB"),
-        ({"memory": 0}, "memory: expected a positive number of bytes; found 0"),
-        ({"gpu_memory": -1}, "gpu_memory: expected a positive number of bytes; found -1"),
+        ({"memory": 0}, "memory: expected at least 1 MiB, written as 4GiB or in bytes; found 0"),
+        ({"gpu_memory": -1}, "gpu_memory: expected at least 1 MiB, written as 4GiB or in bytes; found -1"),
         ({"executor": "magic"}, "unknown executor 'magic'; choose from auto, inline, local, ray"),
         ({"workers": 0}, "workers: expected an integer from 1 to 100000, or null; found 0"),
         ({"executor": "inline", "workers": 2}, "workers has no effect: the executor 'inline'"),

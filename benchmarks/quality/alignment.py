@@ -109,9 +109,9 @@ def prepare(
     def align() -> list[Iteration]:
         iterations: list[Iteration] = []
         limits = Limits(device)
-        unsolved = align_in(path, lambda: task, settings, limits=limits, observe=iterations.append)
-        if unsolved:
-            raise RuntimeError(f"{len(unsolved)} subtasks could not be solved: {unsolved[0].log}")
+        failed = align_in(path, lambda: task, settings, limits=limits, observe=iterations.append)
+        if failed:
+            raise RuntimeError(f"{len(failed)} subtasks could not be solved: {failed[0].log}")
         return iterations
 
     return align

@@ -183,13 +183,13 @@ def align(
     limits = Limits.of(device, memory, gpu_memory)
     if isinstance(executor, str):
         given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
-        how: ExecutorSettings = ExecutorSettings.checked(given)
+        executor_settings: ExecutorSettings = ExecutorSettings.checked(given)
     elif not isinstance(executor, ExecutorSettings):
         raise InputError(f"executor: expected a name or ExecutorSettings; found {executor!r}")
     elif workers is not None:
         raise InputError("workers: give them in the executor settings")
     else:
-        how = executor
+        executor_settings = executor
     folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
 
     def read() -> AlignmentTask:
@@ -197,9 +197,9 @@ def align(
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
-    unsolved = align_in(run, read, chosen, limits=limits, executor=how, folder=folder)
-    if unsolved:
-        raise RuntimeError(f"{len(unsolved)} subtasks could not be solved; the first:\n{unsolved[0].log}")
+    failed = align_in(run, read, chosen, limits=limits, executor=executor_settings, folder=folder)
+    if failed:
+        raise RuntimeError(f"{len(failed)} subtasks could not be solved; the first:\n{failed[0].log}")
     alignment = Alignment(run)
     alignment._temporary = temporary
     return alignment

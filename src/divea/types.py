@@ -71,7 +71,7 @@ class Matches:
 
     @property
     def margin(self) -> Scores:
-        """The best score minus the runner-up's; infinite where there is no runner-up."""
+        """The margin of every source's best target; infinite where there is no runner-up."""
         if self.target.shape[1] < 2:
             return np.full(len(self.source), np.inf, np.float32)
         alone = self.target[:, 1] < 0

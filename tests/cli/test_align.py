@@ -194,7 +194,7 @@ def test_status_and_runs(finished, tmp_path):
         (["--precision", 0.9, "--min-confidence", 0.5], "confidence.min_confidence has no effect"),
         (["--device", "tpu"], "device: expected one of 'auto', 'cpu', 'cuda'; found 'tpu'"),
         (["--memory", "much"], "not a memory size: 'much'"),
-        (["--memory", "1MB"], "the limit is 1 MiB"),
+        (["--memory", "1MB"], "memory: expected at least 1 MiB, written as 4GiB or in bytes; found '1MB'"),
         (["--gpu-memory", "much"], "not a memory size: 'much'"),
         (["--executor", "magic"], "unknown executor 'magic'; choose from auto, inline, local, ray"),
         (["--workers", 0], "workers: expected an integer from 1"),

@@ -60,7 +60,7 @@ def no_plug_ins():
 
 def unchecked(values):
     """The settings, without the check that all of them have an effect."""
-    return Settings.checked(combine_settings(values), stored=True)
+    return Settings.checked(combine_settings(values), allow_unused=True)
 
 
 @given(any_settings)

@@ -281,17 +281,17 @@ def test_resolved_settings_list_only_models_in_use():
 
 @pytest.mark.parametrize("values", SEVERAL, ids=str)
 def test_effective_settings_survive_a_manifest(values):
-    """A manifest names every setting, used or not, so it is read with `stored=True`."""
+    """A manifest names every setting, used or not, so it is read with `allow_unused=True`."""
     effective = Settings.of(None, values).resolved(subtasks=3, size=100)
     stored = json.loads(json.dumps(effective.plain()))
-    assert Settings.checked(stored, stored=True) == effective
+    assert Settings.checked(stored, allow_unused=True) == effective
 
 
 @pytest.mark.parametrize("values", SEVERAL, ids=str)
 def test_the_settings_of_a_run_can_be_used_again(values):
     """A stored value that has no effect does not count as given."""
     effective = Settings.of(None, values).resolved(subtasks=3)
-    stored = Settings.checked(effective.plain(), stored=True)
+    stored = Settings.checked(effective.plain(), allow_unused=True)
     assert Settings.of(stored).in_use() == effective.in_use()
     assert Settings.of(stored, {"random_seed": 7}).random_seed == 7
 
@@ -301,9 +301,9 @@ def test_stored_settings_are_checked_except_for_their_effect():
     with pytest.raises(InputError, match="has no effect"):
         Settings.checked(stored)
     with pytest.raises(InputError, match="iterations: expected an integer"):
-        Settings.checked({**stored, "iterations": "3"}, stored=True)
+        Settings.checked({**stored, "iterations": "3"}, allow_unused=True)
     with pytest.raises(InputError, match="iteration: unknown setting"):
-        Settings.checked({**stored, "iteration": 3}, stored=True)
+        Settings.checked({**stored, "iteration": 3}, allow_unused=True)
 
 
 def test_given_paths_are_those_of_given_settings():

@@ -38,7 +38,7 @@ def graphs_with_anchors(draw):
 def all_scores(measure, matrix, anchors, parts, count=3):
     """The scores of all entities (rows) for all parts (columns), collected block by block."""
     table = np.full((matrix.shape[0], count), -np.inf, dtype=np.float32)
-    locality = measure(measure.transition(matrix), anchors, parts, count)
+    locality = measure(measure.hop_matrix(matrix), anchors, parts, count)
     for block, rows in locality.regions():
         at = np.arange(matrix.shape[0]) if rows is None else rows
         table[at[:, None], np.array(block)] = locality.scores(block, rows).numpy()
@@ -86,8 +86,8 @@ def test_propagation_follows_its_definition(problem, data):
     total = state.sum(axis=1, keepdims=True)
     expected = np.where(state[:, :some] > 0, state[:, :some] / np.where(total > 0, total, 1), -np.inf)
     with patch("divea.division.blocks._ROWS", data.draw(st.sampled_from([3, 1 << 15]))):
-        transition = PropagatedLocality.transition(matrix)
-        locality = PropagatedLocality(transition, anchors, parts, some)
+        hop_matrix = PropagatedLocality.hop_matrix(matrix)
+        locality = PropagatedLocality(hop_matrix, anchors, parts, some)
     found = locality.scores(range(some), None).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
@@ -201,7 +201,7 @@ def test_a_high_similarity_weight_makes_an_entity_a_candidate():
     weights = similarity_weights(
         csr_array((1, task.target.num_entities)), [far], [np.linspace(1, 5, len(far))], alpha=0.0
     )
-    with_weights = candidates(40, similarity=weights, beta=10.0)
+    with_weights = candidates(40, bonus=weights, beta=10.0)
     assert not np.isin(far[-5:], without_weights).any()
     assert np.isin(far[-5:], with_weights).all()
 

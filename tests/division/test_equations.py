@@ -34,7 +34,7 @@ def test_eq_2_locality_is_minus_the_distance_to_the_nearest_anchor(problem):
     size, edges, _, anchors_of_parts = problem
     anchors = np.array([e for own in anchors_of_parts for e in own], dtype=np.int32)
     parts = np.repeat(np.arange(3, dtype=np.int32), [len(own) for own in anchors_of_parts])
-    near = HopLocality(HopLocality.transition(paper.adjacency(size, edges)), anchors, parts, 3)
+    near = HopLocality(HopLocality.hop_matrix(paper.adjacency(size, edges)), anchors, parts, 3)
     ((block, rows),) = near.regions()
     found = near.scores(block, rows).numpy()
     for part, own in enumerate(anchors_of_parts):
@@ -131,7 +131,7 @@ def test_eq_5_candidates_are_ranked_by_locality_plus_beta_times_similarity(graph
         np.array([count]),
         taken=ids(anchors),
         locality="bfs",
-        similarity=csr_array(w_sim[None]),
+        bonus=csr_array(w_sim[None]),
         beta=beta,
     )
     assert len(set(found.tolist())) == count

@@ -7,7 +7,7 @@ from divea.config import Settings
 from divea.errors import InputError
 from divea.executors import ExecutorSettings, attempt
 from divea.resources.limits import Limits
-from divea.runs.align import Unsolved, align_in
+from divea.runs.align import FailedJob, align_in
 from tests.runs.tiny import PAIR, SETTINGS, events, solved_now, tables
 
 TINY = Settings.of(None, SETTINGS)
@@ -113,10 +113,10 @@ def test_jobs_that_could_not_be_solved_are_returned(tmp_path, monkeypatch):
         return solve_job(task, job)
 
     monkeypatch.setattr(attempt, "solve_job", failing)
-    (unsolved,) = align(tmp_path / "run", executor=ExecutorSettings(name="inline"))
-    assert isinstance(unsolved, Unsolved)
-    assert (unsolved.iteration, unsolved.subtasks) == (1, (1,))
-    assert "RuntimeError: bad luck" in unsolved.log
+    (failed,) = align(tmp_path / "run", executor=ExecutorSettings(name="inline"))
+    assert isinstance(failed, FailedJob)
+    assert (failed.iteration, failed.subtasks) == (1, (1,))
+    assert "RuntimeError: bad luck" in failed.log
 
 
 def test_a_folder_without_a_run_cannot_be_continued(tmp_path):
@@ -125,7 +125,8 @@ def test_a_folder_without_a_run_cannot_be_continued(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_settings_cannot_be_given_without_a_task(observed):
+def test_a_run_is_continued_with_its_own_settings_or_none(observed):
     run, _ = observed
-    with pytest.raises(InputError, match="settings of a run cannot be changed when it is continued"):
-        align_in(run, None, TINY)
+    assert align_in(run, None, TINY) == []
+    with pytest.raises(InputError, match=r"is a run with other settings \(random_seed 0, now 3\)"):
+        align_in(run, None, Settings.of(TINY, {"random_seed": 3}))

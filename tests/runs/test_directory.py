@@ -70,7 +70,7 @@ def test_other_settings_are_refused_by_name(finished, changes, difference):
 def test_a_run_that_is_continued_keeps_its_settings(finished):
     _, run, expected = finished
     ended = divea("align", "--random-seed", 1, "--out", run)
-    assert ended.code == 2 and "settings of a run cannot be changed" in ended.err, ended.err
+    assert ended.code == 2 and "is a run with other settings (random_seed 0, now 1)" in ended.err, ended.err
     assert tables(run) == expected
 
 

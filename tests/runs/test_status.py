@@ -25,7 +25,7 @@ SETTINGS = Settings.of(
 MANIFEST_OF_RUN, _ = prepare(PAIR.task, SETTINGS, Limits("cpu"))
 
 STARTED = {"event": "started", "subtasks": 3, "iterations": 4}
-FINISHED = {"event": "finished", "unsolved": 0}
+FINISHED = {"event": "finished", "failed": 0}
 FINISHED_BEFORE = {"event": "finished before"}
 FAILED = {"event": "failed", "iteration": 0, "subtasks": [1], "log": "bad luck"}
 

@@ -61,9 +61,9 @@ def align(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(help="Host memory limit, as 4GiB; subtasks are then solved one at a time."),
+        typer.Option(help="Host memory limit, for example 4GiB; subtasks are then solved one at a time."),
     ] = None,
-    gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, as 2GiB.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, for example 2GiB.")] = None,
     executor: Annotated[
         str, typer.Option(help="inline (this process), local (worker processes) or ray; auto chooses.")
     ] = "auto",
@@ -124,25 +124,31 @@ def align(
     }
     given = given_settings(preset, config, assignments, options)
     settings = None if given is None else checked_settings(given)
-    about_executor = {
+    executor_options = {
         "name": executor,
         "workers": workers,
         "address": address,
         "timeout": timeout,
         "gpu_share": gpu_share,
     }
-    how = ExecutorSettings.checked(
-        {name: value for name, value in about_executor.items() if value is not None}
+    executor_settings = ExecutorSettings.checked(
+        {name: value for name, value in executor_options.items() if value is not None}
     )
     limits = Limits.of(device, memory, gpu_memory)
-    read = None
+    read_task = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
-        read = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
+        read_task = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
-            unsolved = align_in(
-                out, read, settings, limits=limits, executor=how, listener=progress, folder=folder
+            failed = align_in(
+                out,
+                read_task,
+                settings,
+                limits=limits,
+                executor=executor_settings,
+                listener=progress,
+                folder=folder,
             )
     except KeyboardInterrupt:
         what = f"`divea align --out {out}` continues from here" if is_run(out) else "nothing was done yet"
@@ -150,11 +156,11 @@ def align(
         raise typer.Exit(130) from None
     if not quiet:
         _print_result(out)
-    for item in unsolved:
+    for item in failed:
         last = item.log.strip().splitlines()[-1:] or ["no log"]
         typer.echo(f"divea: iteration {item.iteration + 1}, subtasks {item.subtasks}: {last[0]}", err=True)
-    if unsolved:
-        typer.echo(f"divea: {len(unsolved)} failed; {out}/log.jsonl has their logs", err=True)
+    if failed:
+        typer.echo(f"divea: {len(failed)} failed; {out}/log.jsonl has their logs", err=True)
         raise typer.Exit(3)
 
 

@@ -62,11 +62,17 @@ def _options(
 def main() -> None:
     """Run the command; bad input is reported as one line on stderr, without a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except InputError as error:
         print(f"divea: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        # The program that reads the output has ended, as in `divea info ... | head -1`.
-        sys.stderr.close()
-        sys.exit(0)
+    except SystemExit as end:
+        # Typer and rich exit with 1 if the program that reads the output has ended, as in
+        # `divea info | head`, and nothing else does.
+        sys.exit(0 if end.code == 1 else end.code)
+    except Exception as error:
+        # A wrong option or argument. Typer has had its own copy of Click's exceptions since 0.26.
+        if not hasattr(error, "format_message"):
+            raise
+        print(f"divea: {error.format_message().rstrip('.')}; see --help", file=sys.stderr)
+        sys.exit(2)

@@ -78,10 +78,13 @@ def divide(
     with working("dividing"):
         done = strategy.divide(opened)
         table = summarise(done, opened, settings.division.evidence)
-    if out is not None:
+    print_subtasks(table)
+    if out is None:
+        typer.echo("nothing was written: --out FOLDER writes the subtasks", err=True)
+    else:
         with working(f"writing {out}"):
             write_division(done, opened, out, layouts=layout or ("jape", "openea"), table=table)
-    print_subtasks(table)
+        typer.echo(f"{out}: {len(done)} subtasks")
     for note in (*plan.notes, *done.notes):
         typer.echo(f"note: {note}", err=True)
 

@@ -50,7 +50,8 @@ def evaluate(
     for name, value in found.as_dict().items():
         typer.echo(f"{name:10}{value:.4f}")
     pairs = found.pairs
-    typer.echo(f"{pairs.given} pairs in the mappings, {pairs.judged} of them with an end in a gold link")
+    which = "in the mappings" if min_confidence is None else f"with a confidence of {min_confidence} or more"
+    typer.echo(f"{pairs.given} pairs {which}, {pairs.judged} of them with an end in a gold link")
     for name, value, meaning in (
         ("recall", pairs.recall, "of the gold links"),
         ("precision", pairs.judged_precision, "of the pairs with an end in a gold link"),

@@ -75,17 +75,20 @@ Assignments = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Any setting, as model.rrea.steps=60; `divea settings` lists them. Repeatable.",
+        help="Any setting, for example iterations=5; `divea settings --all` lists them. Repeatable.",
     ),
 ]
 Subtasks = Annotated[
     int | None,
-    typer.Option("--subtasks", "-n", help="Number of subtasks, N; by default as few as fit the memory."),
+    typer.Option("--subtasks", "-n", help="N, the number of subtasks; by default as few as fit the memory."),
 ]
 Size = Annotated[
-    int | None, typer.Option("--size", "-s", help="Most entities of a subtask, both graphs together, S.")
+    int | None,
+    typer.Option("--size", "-s", help="S: a subtask holds at most this many entities of both graphs."),
 ]
-RandomSeed = Annotated[int | None, typer.Option(help="Same random seed, same bytes.")]
+RandomSeed = Annotated[
+    int | None, typer.Option(help="Decides every random draw: the same gives the same bytes.")
+]
 
 
 def given_settings(

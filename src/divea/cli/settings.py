@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +16,7 @@ from divea.cli.options import Assignments, Config, Preset, checked_settings, giv
 from divea.errors import InputError
 
 if TYPE_CHECKING:
+    from divea.config import ModelSettings, Settings
     from divea.config.group import Group
 
 
@@ -22,6 +26,9 @@ def settings(
     config: Config = None,
     assignments: Assignments = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which --config reads again.")] = False,
+    all_settings: Annotated[
+        bool, typer.Option("--all", help="Show settings that are not in use, and the options of every model.")
+    ] = False,
     json_schema: Annotated[bool, typer.Option("--json-schema", help="Print the JSON schema.")] = False,
 ) -> None:
     """Show every setting that is in use: its path, its value and what it does.
@@ -33,7 +40,11 @@ def settings(
 
         divea settings
 
-        divea settings --preset best --set model.name=rrea
+        divea settings --preset best
+
+        divea settings --set model.name=rrea
+
+        divea settings --all
 
         divea settings --json > settings.json
 
@@ -53,13 +64,34 @@ def settings(
         found = Manifest.load(run).settings
     else:
         found = checked_settings(given).resolved()
+    shown = _with_all_models(found).plain() if all_settings else found.in_use()
     if as_json:
-        typer.echo(json.dumps(found.in_use(), indent=2))
+        typer.echo(json.dumps(shown, indent=2))
         return
-    rows = [(path, json.dumps(value), text) for path, value, text in _explained(found, found.in_use())]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    rows = [
+        (path, json.dumps(value), text) for path, value, text in _explained(_with_all_models(found), shown)
+    ]
+    path_width, value_width = (max(len(row[column]) for row in rows) for column in (0, 1))
+    indent = " " * (path_width + value_width + 4)
+    # A terminal gets its width, a pipe whole lines.
+    width = max(get_terminal_size().columns - len(indent), 40) if sys.stdout.isatty() else 1000
     for path, value, text in rows:
-        typer.echo(f"{path:{widths[0]}}  {value:{widths[1]}}  {text}")
+        lines = wrap(text, width) or [""]
+        typer.echo(f"{path:{path_width}}  {value:{value_width}}  {lines[0]}")
+        for line in lines[1:]:
+            typer.echo(indent + line)
+
+
+def _with_all_models(settings: Settings) -> Settings:
+    """The settings with the options of every built-in model filled in."""
+    from divea.config.models import BUILT_IN_OPTIONS
+
+    def filled(model: ModelSettings) -> ModelSettings:
+        options = {name.replace("-", "_"): model.options(name) for name in BUILT_IN_OPTIONS}
+        return model.model_copy(update=options)
+
+    models = {"model": filled(settings.model), "last_model": filled(settings.last_model)}
+    return settings.model_copy(update=models)
 
 
 def _explained(group: Group, shown: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, str]]:

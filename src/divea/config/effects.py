@@ -127,8 +127,8 @@ def _of_model(settings: Settings, group: str, rest: str) -> Iterator[str]:
         yield f"{group}.name is {model.name!r}"
     elif name == "rrea" and model.rrea is not None and option in _OF_THE_OTHER_LOSS[model.rrea.loss]:
         yield f"{group}.rrea.loss is {model.rrea.loss!r}"
-    elif option in ("draft_heads", "threshold") and model.options("label-propagation").rounds == 1:
-        yield f"{group}.label-propagation.rounds is 1"
+    elif name == "label-propagation" and option in ("draft_heads", "threshold"):
+        yield from [f"{group}.label-propagation.rounds is 1"] if model.options(name).rounds == 1 else []
 
 
 _OF_THE_OTHER_LOSS = {

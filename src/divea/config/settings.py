@@ -141,7 +141,7 @@ class Settings(Group):
     iterations: int = Field(default=3, ge=1, le=1000)
     """Rounds of dividing, solving and learning."""
     random_seed: int = Field(default=0, ge=0, lt=1 << 31)
-    """Seed of every random draw: same seed, same bytes."""
+    """Decides every random draw: the same random seed gives the same bytes."""
     division: DivisionSettings = DivisionSettings()
     model: ModelSettings = ModelSettings()
     last_model: LastModelSettings = LastModelSettings()
@@ -151,12 +151,13 @@ class Settings(Group):
 
     @model_validator(mode="after")
     def _every_setting_counts(self, info: ValidationInfo) -> Settings:
-        # The manifest of a run names every setting, used or not.
-        for conflict in conflicts(self):
+        if conflict := next(conflicts(self), None):
             raise ValueError(conflict)
-        if not (info.context or {}).get("stored"):
-            for path, reason in without_effect(self):
-                raise ValueError(f"{path} has no effect: {reason}")
+        if (info.context or {}).get("allow_unused"):
+            return self
+        if unused := next(without_effect(self), None):
+            path, reason = unused
+            raise ValueError(f"{path} has no effect: {reason}")
         return self
 
     @classmethod
@@ -176,7 +177,7 @@ class Settings(Group):
                 raise InputError(f"unknown preset {base!r}; choose from {', '.join(PRESETS)}")
             given: Mapping[str, Any] = PRESETS[base]
         elif base is None or isinstance(base, Settings):
-            given = {} if base is None else base._given()
+            given = {} if base is None else base.given()
         else:
             raise InputError(f"settings are a divea.Settings or the name of a preset, not {base!r}")
         settings: Settings = cls.checked(combine_settings(given, changes or {}))
@@ -197,7 +198,7 @@ class Settings(Group):
         """The values of a JSON, YAML or TOML file; names and types are checked, effects are not."""
         found = read_settings_file(path)
         try:
-            cls.checked(combine_settings(found), stored=True)
+            cls.checked(combine_settings(found), allow_unused=True)
         except InputError as error:
             raise InputError(str(error), path=path) from None
         return found
@@ -214,14 +215,14 @@ class Settings(Group):
 
     def model_at(self, iteration: int) -> ModelSettings:
         """The model of an iteration, counted from 0."""
-        is_last = iteration >= self.iterations - self.last_model.iterations
-        return self.last_model if is_last else self.model
+        has_last_model = iteration >= self.iterations - self.last_model.iterations
+        return self.last_model if has_last_model else self.model
 
     def models(self) -> list[ModelSettings]:
         """The models of all iterations, in order."""
         return [self.model_at(iteration) for iteration in range(self.iterations)]
 
-    def _given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """The values that were given and have an effect, as plain JSON types."""
         return with_effect(self, self.model_dump(mode="json", exclude_unset=True))
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from divea.config import EvidenceSettings
 from divea.division.blocks import rows_by_part, submatrix
-from divea.division.drop_costs import BlockCosts, DropCosts
+from divea.division.drop_costs import DropCosts
 from divea.division.evidence import EvidenceModel, Flow
 from divea.division.parallel import in_parallel
 from divea.division.selection import EXCLUDED, highest, highest_with_few_anchors
@@ -24,6 +24,10 @@ from divea.graphs.ids import marked, positions
 from divea.types import Ids
 
 ROUNDS = 10
+"""Rounds in which `rounds` drops entities."""
+
+POOL = 4
+"""`rounds` starts from this many times the entities that are to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,6 @@ class Elimination:
         return self.kept[chosen]
 
 
-POOL = 4
-"""`rounds` starts from this many times the entities that are to be chosen."""
-
-
 def pick_contexts(
     adjacency: csr_array,
     receivers: Sequence[Ids],
@@ -121,45 +121,43 @@ def pick_contexts(
     """
     size = adjacency.shape[0]
     is_barred = marked(np.zeros(0, dtype=np.int32) if barred is None else barred, size)
+    limits = counts if anchor_limits is None else anchor_limits
     drop_costs = DropCosts.of(adjacency, receivers, anchors, settings, device)
-    shared_anchors = marked(anchors, size) if isinstance(anchors, np.ndarray) else None
 
-    def pick_by_cost(part: int, costs: np.ndarray, ids: Ids) -> Ids:
-        is_anchor = shared_anchors if shared_anchors is not None else marked(anchors[part], size)
-        limit = counts[part] if anchor_limits is None else anchor_limits[part]
-        return ids[highest_with_few_anchors(costs, counts[part], is_anchor[ids], limit, ties[ids])]
-
-    def pick_in_rounds(part: int, costs: np.ndarray, ids: Ids, block: BlockCosts, at: int) -> Ids:
-        own_anchors = anchors if isinstance(anchors, np.ndarray) else anchors[part]
-        fixed = np.union1d(receivers[part], own_anchors[is_barred[own_anchors]])
-        pool = ids[highest(costs, POOL * counts[part], ties[ids])]
-        kept = np.union1d(fixed, pool).astype(np.int32)
-        elimination = Elimination.of(
-            adjacency,
-            kept,
-            receivers=receivers[part],
-            anchors=own_anchors,
-            fixed=fixed,
-            whole=block.flows[at].at(positions(block.rows, kept)),
-            ties=ties,
-            settings=settings,
-            device=device,
-        )
-        limit = counts[part] if anchor_limits is None else anchor_limits[part]
-        return elimination.eliminate(counts[part], limit)
+    shared_anchors = anchors if isinstance(anchors, np.ndarray) else None
+    is_shared_anchor = None if shared_anchors is None else marked(shared_anchors, size)
 
     def pick(parts: range) -> list[Ids]:
         block = drop_costs.of_block(parts)
         ids = np.arange(size, dtype=np.int32) if block.rows is None else block.rows
-        block.costs[:, is_barred[ids]] = EXCLUDED
-        block.costs[block.costs <= 0] = EXCLUDED
+        is_pickable = ~is_barred[ids]
         picked = []
-        for at, (part, costs) in enumerate(zip(parts, block.costs, strict=True)):
+        for number, part in enumerate(parts):
+            costs = np.where(is_pickable & (block.costs[number] > 0), block.costs[number], EXCLUDED)
             costs[positions(block.rows, receivers[part])] = EXCLUDED
             if settings.method == "rounds":
-                picked.append(pick_in_rounds(part, costs, ids, block, at))
+                own_anchors = anchors[part] if shared_anchors is None else shared_anchors
+                fixed = np.union1d(receivers[part], own_anchors[is_barred[own_anchors]])
+                pool = ids[highest(costs, POOL * counts[part], ties[ids])]
+                kept = np.union1d(fixed, pool).astype(np.int32)
+                elimination = Elimination.of(
+                    adjacency,
+                    kept,
+                    receivers=receivers[part],
+                    anchors=own_anchors,
+                    fixed=fixed,
+                    whole=block.flows[number].at(positions(block.rows, kept)),
+                    ties=ties,
+                    settings=settings,
+                    device=device,
+                )
+                picked.append(elimination.eliminate(counts[part], limits[part]))
             else:
-                picked.append(pick_by_cost(part, costs, ids))
+                is_anchor = marked(anchors[part], size) if is_shared_anchor is None else is_shared_anchor
+                chosen = highest_with_few_anchors(
+                    costs, counts[part], is_anchor[ids], limits[part], ties[ids]
+                )
+                picked.append(ids[chosen])
         return picked
 
     for picked in in_parallel(pick, drop_costs.blocks()):

@@ -1,7 +1,7 @@
 """Counterpart discovery: which target entities are likely counterparts of each part's unmatched entities.
 
-Entities near the target anchors of a part are (Eq. 2, `locality`). From the second iteration on, what a model
-learned is added as a similarity weight (Eqs. 3 to 5).
+An entity is a likely counterpart if it is near the target anchors of the part (Eq. 2, `locality`). From the
+second iteration on, what a model learned is added as a similarity weight (Eqs. 3 to 5).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def discover_candidates(
     *,
     taken: Ids,
     locality: str = "propagate",
-    similarity: csr_array | None = None,
+    bonus: csr_array | None = None,
     beta: float = 1.0,
     random_seed: int = 0,
     device: str = "cpu",
-    transition: csr_array | None = None,
+    hop_matrix: csr_array | None = None,
     side: str = "target",
 ) -> Iterator[Ids]:
     """For every part, its best candidates, best first.
@@ -72,10 +72,11 @@ def discover_candidates(
         The number of candidates of every part.
     taken
         Target entities that are candidates of no part: the anchors.
-    similarity, beta
-        Similarity weight of part and entity (Eq. 4), and its factor (Eq. 5).
-    transition
-        The locality's `transition` matrix; pass it to avoid computing it again.
+    bonus, beta
+        What is added to the locality of part and entity, and its factor (Eq. 5): the similarity weights of
+        Eq. 4, or any other weights.
+    hop_matrix
+        The locality's `hop_matrix`; pass it to avoid computing it again.
     side
         "target" or "source": which graph this is, so that both break ties independently.
     """
@@ -83,28 +84,22 @@ def discover_candidates(
     ties = tie_breakers(size, random_seed, side)
     is_free = ~marked(taken, size)
     measure = LOCALITIES[locality]
-    matrix = measure.transition(adjacency) if transition is None else transition
+    matrix = measure.hop_matrix(adjacency) if hop_matrix is None else hop_matrix
     near = measure(matrix, links.target, groups[links.source], len(counts), device)
     # The paper's locality knows no odds.
     odds = counterpart_odds(adjacency, taken) if locality == "propagate" else np.ones(size, np.float32)
 
-    def weights(block: range, rows: Ids | None) -> torch.Tensor:
-        """Eq. 5: locality and similarity of entities (rows) for the parts of a block (columns)."""
-        weight = near.scores(block, rows)
-        weight *= torch.from_numpy(odds if rows is None else odds[rows]).to(device)[:, None]
-        if similarity is not None:
-            dense = similarity[block.start : block.stop].toarray().T.astype(np.float32)
-            learned = beta * torch.from_numpy(dense if rows is None else dense[rows]).to(device)
-            # An entity out of reach is a candidate all the same if a model speaks for it.
-            weight.masked_fill_((weight == EXCLUDED) & (learned > 0), 0.0).add_(learned)
-        return weight
-
     def choose(piece: tuple[range, Ids | None]) -> list[Ids]:
         block, rows = piece
+        weights = near.scores(block, rows)
+        weights *= _tensor(odds, rows, device)[:, None]
+        if bonus is not None:
+            block_bonus = bonus[block.start : block.stop].toarray().T.astype(np.float32)
+            weights = candidate_weights(weights, _tensor(block_bonus, rows, device), beta)
         ids = np.arange(size, dtype=np.int32) if rows is None else rows
         is_taken, own_ties = ~is_free[ids], ties[ids]
         chosen = []
-        for part, scores in zip(block, rows_by_part(weights(block, rows)), strict=True):
+        for part, scores in zip(block, rows_by_part(weights), strict=True):
             scores[is_taken] = EXCLUDED
             count = int(counts[part])
             best = ids[highest(scores, count, own_ties)]
@@ -113,6 +108,21 @@ def discover_candidates(
 
     for chosen in in_parallel(choose, near.regions()):
         yield from chosen
+
+
+def candidate_weights(locality: torch.Tensor, bonus: torch.Tensor, beta: float) -> torch.Tensor:
+    """The weight of candidates (Eq. 5): locality + beta x bonus; `locality` is overwritten.
+
+    >>> candidate_weights(torch.tensor([0.5, -torch.inf]), torch.tensor([0.1, 0.1]), beta=2.0).tolist()
+    [0.699999988079071, 0.20000000298023224]
+    """
+    added = beta * bonus
+    # An entity out of reach is a candidate all the same if its bonus is positive.
+    return locality.masked_fill_((locality == EXCLUDED) & (added > 0), 0.0).add_(added)
+
+
+def _tensor(values: np.ndarray, rows: Ids | None, device: str) -> torch.Tensor:
+    return torch.from_numpy(values if rows is None else values[rows]).to(device)
 
 
 def _filled_up(near: Ids, count: int, is_free: np.ndarray, ties: np.ndarray) -> Ids:

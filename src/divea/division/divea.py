@@ -68,9 +68,9 @@ class DivEA(Strategy):
         """
         timer = _Timer()
         with timer.step("adjacency"):
-            transition = self._transition(task)
+            hop_matrix = self._hop_matrix(task)
         if feedback is None:
-            groups, shares, notes = self._plan(task, transition, timer)
+            groups, shares, notes = self._groups_and_shares(task, hop_matrix, timer)
         else:
             groups, notes = feedback.previous.groups, feedback.previous.notes
             shares = feedback.previous.shares or Shares()
@@ -82,26 +82,27 @@ class DivEA(Strategy):
                 contexts = self._source_contexts(task, unmatched, shares)
         anchors = target_anchors(task.seeds, task.source.num_entities, contexts)
         with timer.step("discovery"):
-            candidates = self._candidates(task, transition, groups, unmatched, contexts, anchors, feedback)
+            candidates = self._candidates(task, hop_matrix, groups, unmatched, contexts, anchors, feedback)
         with timer.step("target contexts"):
-            sides = self._connect(task, candidates, anchors, shares)
-        subtasks = _assemble(task, unmatched, contexts, anchors, sides)
+            target_sides = self._target_sides(task, candidates, anchors, shares)
+        subtasks = _assemble(task, unmatched, contexts, anchors, target_sides)
         if feedback is None:
             notes = (*notes, *self._note_on_missing_seeds(task, subtasks))
         return Division(tuple(subtasks), groups, notes, shares, timer.seconds)
 
-    def _transition(self, task: AlignmentTask) -> csr_array:
-        """The locality's matrix over the target; the source's adjacency is found in parallel."""
+    def _hop_matrix(self, task: AlignmentTask) -> csr_array:
+        """The locality's matrix over the target graph."""
         locality = LOCALITIES[self.settings.locality]
         jobs: list[Callable[[], csr_array]] = [
+            # Not needed here, but the graph keeps its adjacency, and both take as long.
             lambda: task.source.adjacency,
-            lambda: locality.transition(task.target.adjacency),
+            lambda: locality.hop_matrix(task.target.adjacency),
         ]
-        _, transition = in_parallel(lambda job: job(), jobs)
-        return transition
+        _, hop_matrix = in_parallel(lambda job: job(), jobs)
+        return hop_matrix
 
-    def _plan(
-        self, task: AlignmentTask, transition: csr_array, timer: _Timer
+    def _groups_and_shares(
+        self, task: AlignmentTask, hop_matrix: csr_array, timer: _Timer
     ) -> tuple[Ids, Shares, tuple[str, ...]]:
         """The groups of unmatched source entities, and the shares of the size limit."""
         self._check_number_of_parts(task)
@@ -126,7 +127,7 @@ class DivEA(Strategy):
                 self.settings,
                 random_seed=self.random_seed,
                 device=self.device,
-                transition=transition,
+                hop_matrix=hop_matrix,
             )
         return groups, shares, (*notes, note)
 
@@ -158,7 +159,7 @@ class DivEA(Strategy):
     def _candidates(
         self,
         task: AlignmentTask,
-        transition: csr_array,
+        hop_matrix: csr_array,
         groups: Ids,
         unmatched: list[Ids],
         contexts: list[Ids],
@@ -166,11 +167,9 @@ class DivEA(Strategy):
         feedback: Feedback | None,
     ) -> list[Ids]:
         """As many candidates for each part as its size limit leaves room for."""
-        taken = [
-            len(own) + len(context) + len(fixed)
-            for own, context, fixed in zip(unmatched, contexts, anchors, strict=True)
-        ]
-        room = self.size - np.array(taken, dtype=np.int64)
+        sides = zip(unmatched, contexts, anchors, strict=True)
+        used = [len(own) + len(context) + len(fixed) for own, context, fixed in sides]
+        room = self.size - np.array(used, dtype=np.int64)
         links, similarity = task.seeds, None
         if feedback is not None:
             links = links.union(feedback.pseudo_seeds)
@@ -183,15 +182,15 @@ class DivEA(Strategy):
                 room,
                 taken=task.seeds.target,
                 locality=self.settings.locality,
-                similarity=similarity,
+                bonus=similarity,
                 beta=self.settings.beta,
                 random_seed=self.random_seed,
                 device=self.device,
-                transition=transition,
+                hop_matrix=hop_matrix,
             )
         )
 
-    def _connect(
+    def _target_sides(
         self, task: AlignmentTask, candidates: list[Ids], anchors: list[Ids], shares: Shares
     ) -> list[tuple[Ids, Ids]]:
         """Candidates and connecting entities of every part."""
@@ -245,10 +244,10 @@ def _assemble(
     unmatched: list[Ids],
     contexts: list[Ids],
     anchors: list[Ids],
-    sides: list[tuple[Ids, Ids]],
+    target_sides: list[tuple[Ids, Ids]],
 ) -> list[Subtask]:
     def subtask(part: int) -> Subtask:
-        candidates, connecting = sides[part]
+        candidates, connecting = target_sides[part]
         return Subtask.of(
             part,
             task,
@@ -258,7 +257,7 @@ def _assemble(
             candidates=candidates,
         )
 
-    return list(in_parallel(subtask, range(len(sides))))
+    return list(in_parallel(subtask, range(len(target_sides))))
 
 
 class _Timer:

@@ -102,7 +102,8 @@ class EvidenceModel:
         entities at which `present` is 1 pass evidence on.
         """
         training = self._pass_evidence(anchors, present)
-        learned = self._squash(training[-1], (whole or Flow(training, [])).training[-1])
+        reference = training[-1] if whole is None else whole.training[-1]
+        learned = self._squash(training[-1], reference)
         return Flow(training, self._pass_evidence(learned, present))
 
     def received(self, flow: Flow, whole: Flow | None = None) -> torch.Tensor:

@@ -45,7 +45,8 @@ LEAST_ANCHOR_SHARE = 0.05
 MEMBER_WEIGHT = 2.0
 """Weight of a candidate that lies in the part itself. It is above every score of `propagate`, which are at
 most 1; with `bfs`, whose scores are negative, it is worth two hops. Weighing members by their odds of
-having a counterpart raised coverage and lowered H@1 on held-out seeds: they are context to each other."""
+having a counterpart raised coverage and lowered H@1 on held-out seeds, because members are also context to
+one another."""
 
 KNOWN_LINK_SHARE = 0.5
 """Share of the spare room that goes to links (seeds and pseudo-seeds) of other parts; the rest goes to the
@@ -88,13 +89,16 @@ class Joint(Strategy):
             return self.first.divide(task, feedback)
         links = task.seeds.union(feedback.pseudo_seeds)
         parts = self._partition(task, links, feedback)
-        if self._is_uneven(parts, task):
+        if self._is_unusable(parts, task):
             return self.first.divide(task, feedback)
-        members = _target_members(parts, task)
-        anchors = self._anchors(task, parts, members)
+        target_counts = _count_unmatched_targets(parts, task)
+        anchors = self._anchors(task, parts, target_counts)
+        # What unmatched source entities and anchors leave of S is for candidates. Where that is more than the
+        # part's own target entities, the spare places are for known links and the nearest entities.
         room = self._room_beside(parts, anchors)
-        spare = np.maximum(room - members, 0)
-        known = self._known_links_around(task, links, parts, (KNOWN_LINK_SHARE * spare).astype(np.int64) // 2)
+        spare = np.maximum(room - target_counts, 0)
+        most_known = (KNOWN_LINK_SHARE * spare).astype(np.int64) // 2
+        known = self._known_links_around(task, links, parts, most_known)
         room_for_known = 2 * np.array([len(pairs) for pairs in known])
         room_for_context = (spare - room_for_known) // 2
         contexts = self._source_context(task, links, parts, room_for_context)
@@ -108,14 +112,15 @@ class Joint(Strategy):
         count = max(len(feedback.previous), math.ceil(unmatched / self.first.size))
         # The random seed differs between iterations, because the links that they know differ.
         random_seed = zlib.crc32(links.pairs.tobytes(), self.first.random_seed) >> 1
-        source, target = partition_jointly(task, links, count, random_seed)
+        source, target = partition_jointly(task, links, count, random_seed, self.first.settings.partitioner)
         return JointParts(source, target, members_of(source, task.unmatched_source), count)
 
-    def _is_uneven(self, parts: JointParts, task: AlignmentTask) -> bool:
+    def _is_unusable(self, parts: JointParts, task: AlignmentTask) -> bool:
+        """Whether a part is far larger than the mean, or does not fit into a subtask."""
         limit = MOST_UNEVEN * len(task.unmatched_source)
         return parts.largest * parts.requested > limit or parts.largest > self.first.size - 1
 
-    def _anchors(self, task: AlignmentTask, parts: JointParts, members: np.ndarray) -> list[Links]:
+    def _anchors(self, task: AlignmentTask, parts: JointParts, target_counts: np.ndarray) -> list[Links]:
         """The seeds of each part, as many as its size allows; those with most neighbours inside come
         first.
         """
@@ -126,7 +131,7 @@ class Joint(Strategy):
         chosen = []
         for part, unmatched in enumerate(parts.unmatched):
             free = size - len(unmatched)
-            most = max((free - int(members[part])) // 2, int(LEAST_ANCHOR_SHARE * size))
+            most = max((free - int(target_counts[part])) // 2, int(LEAST_ANCHOR_SHARE * size))
             # At least one place is left for a candidate.
             most = min(most, (free - 1) // 2)
             own = order[parts.source[seeds.source[order]] == part][: max(most, 0)]
@@ -217,7 +222,7 @@ class Joint(Strategy):
             counts,
             taken=taken,
             locality=self.first.settings.locality,
-            similarity=membership,
+            bonus=membership,
             random_seed=self.first.random_seed,
             device=self.first.device,
             side=side,
@@ -227,7 +232,9 @@ class Joint(Strategy):
         return tie_breakers(task.source.num_entities, self.first.random_seed, "source")[links.source]
 
 
-def partition_jointly(task: AlignmentTask, links: Links, parts: int, random_seed: int) -> tuple[Ids, Ids]:
+def partition_jointly(
+    task: AlignmentTask, links: Links, parts: int, random_seed: int, partitioner: str = "metis"
+) -> tuple[Ids, Ids]:
     """The part of every source and of every target entity; linked entities share one.
 
     Parts are balanced on the unmatched entities of both graphs together, which a subtask must hold. A part
@@ -238,7 +245,7 @@ def partition_jointly(task: AlignmentTask, links: Links, parts: int, random_seed
     weights = np.zeros(size, dtype=np.int64)
     weights[task.unmatched_source] += 1
     np.add.at(weights, node[task.unmatched_target], 1)
-    part = partition(merged, parts, weights, random_seed=random_seed)
+    part = partition(merged, parts, weights, method=partitioner, random_seed=random_seed)
     is_unmatched_source = np.zeros(size, dtype=np.int64)
     is_unmatched_source[task.unmatched_source] = 1
     part = renumbered(part, is_unmatched_source)
@@ -269,7 +276,7 @@ def _merged_adjacency(task: AlignmentTask, node: np.ndarray, size: int) -> csr_a
     return merged
 
 
-def _target_members(parts: JointParts, task: AlignmentTask) -> np.ndarray:
+def _count_unmatched_targets(parts: JointParts, task: AlignmentTask) -> np.ndarray:
     """The number of unmatched target entities of every part."""
     own = parts.target[task.unmatched_target]
     return np.bincount(own[own >= 0], minlength=len(parts.unmatched))

@@ -45,22 +45,22 @@ class Locality(ABC):
     """Scores entities by how near they are to the anchors of each part, a block of parts at a time."""
 
     @abstractmethod
-    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str) -> None:
+    def __init__(
+        self, hop_matrix: csr_array, anchors: Ids, part_of_anchor: Ids, num_parts: int, device: str
+    ) -> None:
         """Prepare the scores.
 
         Parameters
         ----------
-        transition
-            What `transition` returned for the graph.
-        anchors, parts
+        hop_matrix
+            What `hop_matrix` returned for the graph.
+        anchors, part_of_anchor
             The anchors and the part of each, -1 for none.
-        count
-            The number of parts.
         """
 
     @staticmethod
     @abstractmethod
-    def transition(adjacency: csr_array) -> csr_array:
+    def hop_matrix(adjacency: csr_array) -> csr_array:
         """The matrix that one hop multiplies by; it depends on the graph alone and is computed once."""
 
     @abstractmethod
@@ -80,12 +80,17 @@ class PropagatedLocality(Locality):
     the amount, so an entity far from all anchors still belongs to the part it is nearest to.
 
     Anchors never change, so what they pass on is the same in every hop (`from_anchors`, entity x part), and
-    the product of a hop runs over the other entities alone (`between_others`).
+    the product of a hop runs over the other entities alone (`between_others`). `from_anchors` has one column
+    more than there are parts, for anchors of no part: they hold membership too, but no candidate is theirs.
     """
 
-    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
-        self.count, self.device = count, device
-        self.from_anchors, self.between_others = _split_transition(transition, anchors, parts, count)
+    def __init__(
+        self, hop_matrix: csr_array, anchors: Ids, part_of_anchor: Ids, num_parts: int, device: str = "cpu"
+    ):
+        self.num_parts, self.device = num_parts, device
+        self.from_anchors, self.between_others = _split_by_anchors(
+            hop_matrix, anchors, part_of_anchor, num_parts
+        )
         self._whole_graph = sparse_tensor(self.between_others, torch.float32, device)
         # Propagation is linear, so the sum over all parts needs one column only.
         totals = list(self._propagate(self._whole_graph, self.from_anchors.sum(axis=1)[:, None]))
@@ -94,18 +99,18 @@ class PropagatedLocality(Locality):
         self._region_total = totals[self._region_hop]
 
     @staticmethod
-    def transition(adjacency: csr_array) -> csr_array:
+    def hop_matrix(adjacency: csr_array) -> csr_array:
         """The weights of the mean that each entity takes over its neighbours."""
+        shape, ones = adjacency.shape, np.ones(adjacency.shape[0])
         # Ten triples between two entities count more than one, but not ten times as much.
         logarithm = np.log(np.arange(1, adjacency.data.max(initial=1) + 1))
         weights = (1 + logarithm).astype(np.float32).take(adjacency.data - 1)
-        mean = csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-        ones = np.ones(adjacency.shape[0])
-        damping = (np.maximum(mean @ ones, 1e-9) ** -HUB_DAMPING).astype(np.float32)
-        weights *= damping.take(adjacency.indices)
-        row_sums = np.maximum(mean @ ones, 1e-9).astype(np.float32)
+        strength = csr_array((weights, adjacency.indices, adjacency.indptr), shape=shape) @ ones
+        weights *= (np.maximum(strength, 1e-9) ** -HUB_DAMPING).astype(np.float32).take(adjacency.indices)
+        row_sums = csr_array((weights, adjacency.indices, adjacency.indptr), shape=shape) @ ones
+        row_sums = np.maximum(row_sums, 1e-9).astype(np.float32)
         weights /= np.repeat(row_sums, np.diff(adjacency.indptr))
-        return mean
+        return csr_array((weights, adjacency.indices, adjacency.indptr), shape=shape)
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """Blocks with the entities in which they have more than a negligible share.
@@ -113,18 +118,18 @@ class PropagatedLocality(Locality):
         One pass with a single column per block finds them.
         """
         size = self.between_others.shape[0]
-        blocks = list(column_blocks(size, self.count, torch.float32))
+        blocks = list(column_blocks(size, self.num_parts, torch.float32))
         columns = block_of_part(blocks)[self.from_anchors.indices]
         by_block = csr_array(
             (self.from_anchors.data, columns, self.from_anchors.indptr), shape=(size, len(blocks) + 1)
         )
         # Entities that nothing has reached yet may still join any part.
-        late = (self._region_total == 0) & (self._total > 0)
+        not_reached_yet = (self._region_total == 0) & (self._total > 0)
         for group in column_blocks(size, len(blocks), torch.float32, WIDE):
             from_anchors = by_block[:, group.start : group.stop].toarray()
             arrived = self._arrived_after(self._region_hop, self._whole_graph, from_anchors)
             share = arrived.div_(self._region_total)
-            inside = ((share >= LEAST_SHARE) | late).T.contiguous().cpu().numpy()
+            inside = ((share >= LEAST_SHARE) | not_reached_yet).T.contiguous().cpu().numpy()
             for number, concerned in zip(group, inside, strict=True):
                 yield blocks[number], region_rows(concerned)
 
@@ -150,29 +155,26 @@ class PropagatedLocality(Locality):
             yield state
 
 
-def _split_transition(
-    transition: csr_array, anchors: Ids, parts: Ids, count: int
+def _split_by_anchors(
+    hop_matrix: csr_array, anchors: Ids, part_of_anchor: Ids, num_parts: int
 ) -> tuple[csr_array, csr_array]:
-    """What anchors pass to each entity, by part, and what the other entities pass to each other.
-
-    The first matrix has one column more, for anchors of no part.
-    """
-    size = transition.shape[0]
+    """What anchors pass to each entity, by part, and what the other entities pass to each other."""
+    size = hop_matrix.shape[0]
     part_of = np.full(size, -1, dtype=np.int32)
-    part_of[anchors] = np.where(parts < 0, count, parts)
+    part_of[anchors] = np.where(part_of_anchor < 0, num_parts, part_of_anchor)
 
     def split(rows: slice) -> tuple[csr_array, csr_array]:
-        block = transition[rows]
+        block = hop_matrix[rows]
         receives = np.repeat(part_of[rows] < 0, np.diff(block.indptr))
         sender = part_of.take(block.indices)
         return (
-            filtered(block, receives & (sender >= 0), sender, count + 1),
+            filtered(block, receives & (sender >= 0), sender, num_parts + 1),
             filtered(block, receives & (sender < 0), block.indices, size),
         )
 
     from_anchors, between_others = zip(*in_parallel(split, row_blocks(size)), strict=True)
     known = np.flatnonzero(part_of >= 0)
-    own = csr_array((np.ones(len(known), np.float32), (known, part_of[known])), shape=(size, count + 1))
+    own = csr_array((np.ones(len(known), np.float32), (known, part_of[known])), shape=(size, num_parts + 1))
     return vstack(from_anchors, format="csr") + own, vstack(between_others, format="csr")
 
 
@@ -184,23 +186,26 @@ def _first_hop_that_reaches_nearly_all(totals: list[torch.Tensor]) -> int:
 class HopLocality(Locality):
     """Minus the number of hops from the nearest anchor of the part: the paper's W_loc (Eq. 2)."""
 
-    def __init__(self, transition: csr_array, anchors: Ids, parts: Ids, count: int, device: str = "cpu"):
-        self.anchors, self.parts, self.count, self.device = anchors, parts, count, device
-        self.matrix = sparse_tensor(transition, torch.float32, device)
+    def __init__(
+        self, hop_matrix: csr_array, anchors: Ids, part_of_anchor: Ids, num_parts: int, device: str = "cpu"
+    ):
+        self.anchors, self.part_of_anchor = anchors, part_of_anchor
+        self.num_parts, self.device = num_parts, device
+        self.matrix = sparse_tensor(hop_matrix, torch.float32, device)
 
     @staticmethod
-    def transition(adjacency: csr_array) -> csr_array:
+    def hop_matrix(adjacency: csr_array) -> csr_array:
         """The adjacency itself: a hop may take any edge."""
         return adjacency
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """The whole graph for every block."""
-        for block in column_blocks(self.matrix.shape[0], self.count, torch.float32):
+        for block in column_blocks(self.matrix.shape[0], self.num_parts, torch.float32):
             yield block, None
 
     def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
         frontier = indicator(
-            self.matrix.shape[0], self.anchors, self.parts, block, torch.float32, self.device
+            self.matrix.shape[0], self.anchors, self.part_of_anchor, block, torch.float32, self.device
         )
         scores = torch.full_like(frontier, EXCLUDED).masked_fill_(frontier > 0, 0.0)
         hop = 0

@@ -28,6 +28,8 @@ from divea.graphs import AlignmentTask, Links
 from divea.types import Ids
 
 FOLD_SHARE = 0.1
+"""Share of the seeds that a fold holds out."""
+
 MOST_FOLDS = 5
 ENOUGH_LINKS = 500
 """Folds are held out one after the other until they hold this many links."""
@@ -36,14 +38,15 @@ FEWEST_LINKS = 20
 """With fewer held-out links, the paper's shares are used."""
 
 MOST_PARTS = 4
-"""Parts that are validated; the shares hold for all. They are neighbours, so that they share one region."""
+"""The most parts that shares are tried on; the chosen shares hold for all parts. The parts are neighbours
+in the graph, so that one small region holds them all."""
 
 CONTEXT_SHARES = (0.04, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4)
 """Source context, as a share of what the unmatched entities leave of S."""
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _Setup:
     """What is to be divided: everything that all folds have in common."""
 
     task: AlignmentTask
@@ -53,7 +56,7 @@ class _Problem:
     settings: DivisionSettings
     random_seed: int
     device: str
-    transition: csr_array | None
+    hop_matrix: csr_array | None
 
 
 def choose_shares(
@@ -64,30 +67,32 @@ def choose_shares(
     *,
     random_seed: int = 0,
     device: str = "cpu",
-    transition: csr_array | None = None,
+    hop_matrix: csr_array | None = None,
 ) -> tuple[Shares, str]:
     """The source share that scores best on held-out seeds, and a note that says so."""
     rng = np.random.default_rng([random_seed, 3])
     groups_here = _neighbouring_parts(groups, rng)
-    problem = _Problem(task, groups_here, size, settings, random_seed, device, transition)
-    folds = _validation_folds(problem, rng)
+    setup = _Setup(task, groups_here, size, settings, random_seed, device, hop_matrix)
+    folds = _validation_folds(setup, rng)
     links = sum(len(fold.held_out) for fold in folds)
     if links < FEWEST_LINKS:
         paper = Shares(connecting=settings.delta2)
-        return paper, f"delta1 {paper.source:.3f}: too few seeds to choose it by"
+        return paper, (
+            f"the source side takes {paper.source:.3f} of a subtask (delta1): too few seeds to choose it by"
+        )
     largest = max(len(members) for members in members_of(groups, task.unmatched_source))
     options = [
         Shares((largest + share * (size - largest)) / size, settings.delta2) for share in CONTEXT_SHARES
     ]
-    best, scores = _climb(options, lambda shares: sum(fold.score(shares) for fold in folds) / links)
+    best = _climb(options, lambda shares: sum(fold.score(shares) for fold in folds) / links)
     return options[best], (
-        f"delta1 {options[best].source:.3f}: best of {len(scores)} on {links} held-out seeds "
-        f"(score {scores[best]:.3f})"
+        f"the source side takes {options[best].source:.3f} of a subtask (delta1), chosen on {links} "
+        "held-out seeds"
     )
 
 
-def _climb(options: Sequence[Shares], score: Callable[[Shares], float]) -> tuple[int, dict[int, float]]:
-    """Hill-climb from the middle option: the score has one maximum. Returns the best, and all scores."""
+def _climb(options: Sequence[Shares], score: Callable[[Shares], float]) -> int:
+    """The position of the best option, by hill climbing from the middle: it assumes a single maximum."""
     scores: dict[int, float] = {}
 
     def score_of(at: int) -> float:
@@ -99,7 +104,7 @@ def _climb(options: Sequence[Shares], score: Callable[[Shares], float]) -> tuple
     for step in (1, -1):
         while 0 <= here + step < len(options) and score_of(here + step) > score_of(here):
             here += step
-    return here, scores
+    return here
 
 
 def _neighbouring_parts(groups: Ids, rng: np.random.Generator) -> Ids:
@@ -112,14 +117,14 @@ def _neighbouring_parts(groups: Ids, rng: np.random.Generator) -> Ids:
     return number[groups]
 
 
-def _validation_folds(problem: _Problem, rng: np.random.Generator) -> list[ValidationFold]:
+def _validation_folds(setup: _Setup, rng: np.random.Generator) -> list[ValidationFold]:
     """Disjoint folds of the seeds, until they hold out enough links to tell shares apart."""
-    seeds = problem.task.seeds
+    seeds = setup.task.seeds
     fold_of_seed = rng.integers(round(1 / FOLD_SHARE), size=len(seeds))
-    fold_of_seed[problem.groups[seeds.source] < 0] = -1
+    fold_of_seed[setup.groups[seeds.source] < 0] = -1
     folds: list[ValidationFold] = []
     while len(folds) < MOST_FOLDS and sum(len(fold.held_out) for fold in folds) < ENOUGH_LINKS:
-        folds.append(ValidationFold.of(problem, is_held_out=fold_of_seed == len(folds)))
+        folds.append(ValidationFold.of(setup, is_held_out=fold_of_seed == len(folds)))
     return folds
 
 
@@ -127,10 +132,10 @@ def _validation_folds(problem: _Problem, rng: np.random.Generator) -> list[Valid
 class ValidationFold:
     """Some parts without the held-out seeds, with contexts and candidates ranked once.
 
-    The lists are as long as any way to share may need, so that trying one only cuts them.
+    The ranked lists are as long as any shares need, so shares are tried by taking the head of each list.
     """
 
-    problem: _Problem
+    setup: _Setup
     training: Links
     held_out: Links
     part_of_held_out: Ids
@@ -142,9 +147,9 @@ class ValidationFold:
     target: Informativeness
 
     @classmethod
-    def of(cls, problem: _Problem, is_held_out: np.ndarray) -> ValidationFold:
+    def of(cls, setup: _Setup, is_held_out: np.ndarray) -> ValidationFold:
         """Hold out the marked seeds, and rank contexts and candidates without them."""
-        task, groups = problem.task, problem.groups
+        task, groups = setup.task, setup.groups
         seeds = task.seeds
         held_out = Links(seeds.source[is_held_out], seeds.target[is_held_out])
         training = Links(seeds.source[~is_held_out], seeds.target[~is_held_out])
@@ -155,23 +160,31 @@ class ValidationFold:
             np.union1d(own, held_out.source[groups[held_out.source] == part])
             for part, own in enumerate(own_members)
         ]
-        room = [problem.size - len(own) for own in own_members]
+        room = [setup.size - len(own) for own in own_members]
 
-        def source_side() -> tuple[list[Ids], list[Informativeness]]:
-            return _longest_contexts(problem, members, training, room), _informativeness(problem, training)
-
-        def target_side() -> tuple[list[Ids], list[Informativeness]]:
-            return _longest_candidates(problem, training, room), []
-
-        (contexts, measures), (candidates, _) = in_parallel(lambda side: side(), [source_side, target_side])
+        # Contexts and candidates are ranked in parallel.
+        jobs: list[Callable[[], list[Ids]]] = [
+            lambda: _longest_contexts(setup, members, training, room),
+            lambda: _longest_candidates(setup, training, room),
+        ]
+        contexts, candidates = in_parallel(lambda job: job(), jobs)
+        source, target = _informativeness(setup, training)
         return cls(
-            problem, training, held_out, groups[held_out.source], members, contexts, candidates, *measures
+            setup=setup,
+            training=training,
+            held_out=held_out,
+            part_of_held_out=groups[held_out.source],
+            members=members,
+            contexts=contexts,
+            candidates=candidates,
+            source=source,
+            target=target,
         )
 
     def score(self, shares: Shares) -> float:
         """The sum over held-out links of the mean evidence at both ends if covered, else 0."""
         contexts = self._contexts(shares)
-        anchors = target_anchors(self.training, self.problem.task.source.num_entities, contexts)
+        anchors = target_anchors(self.training, self.setup.task.source.num_entities, contexts)
         sides = self._target_sides(shares, anchors)
 
         def score_of_part(part: int) -> float:
@@ -188,7 +201,7 @@ class ValidationFold:
 
     def _contexts(self, shares: Shares) -> list[Ids]:
         """The source contexts that fit beside the unmatched entities."""
-        limit = shares.source_size(self.problem.size)
+        limit = shares.source_size(self.setup.size)
         contexts = []
         for part, context in enumerate(self.contexts):
             unmatched = len(self.members[part]) - int((self.part_of_held_out == part).sum())
@@ -197,58 +210,61 @@ class ValidationFold:
 
     def _target_sides(self, shares: Shares, anchors: list[Ids]) -> list[tuple[Ids, Ids]]:
         """Candidates and connecting entities that fit beside the anchors."""
-        problem = self.problem
-        limit = problem.size - shares.source_size(problem.size)
+        setup = self.setup
+        limit = setup.size - shares.source_size(setup.size)
         candidates = [
             order[: max(0, limit - len(fixed))] for order, fixed in zip(self.candidates, anchors, strict=True)
         ]
         return connect_candidates(
-            problem.task.target.adjacency,
+            setup.task.target.adjacency,
             candidates,
             anchors,
             shares.connecting,
-            tie_breakers(problem.task.target.num_entities, problem.random_seed, "target"),
-            problem.settings.evidence,
+            tie_breakers(setup.task.target.num_entities, setup.random_seed, "target"),
+            setup.settings.evidence,
             barred=self.training.target,
-            device=problem.device,
+            device=setup.device,
         )
 
 
-def _longest_contexts(problem: _Problem, members: list[Ids], training: Links, room: list[int]) -> list[Ids]:
-    source = problem.task.source
+def _longest_contexts(setup: _Setup, members: list[Ids], training: Links, room: list[int]) -> list[Ids]:
+    source = setup.task.source
     return list(
         pick_contexts(
             source.adjacency,
             members,
             training.source,
             [int(max(CONTEXT_SHARES) * free) for free in room],
-            tie_breakers(source.num_entities, problem.random_seed, "source"),
-            problem.settings.evidence,
-            device=problem.device,
+            tie_breakers(source.num_entities, setup.random_seed, "source"),
+            setup.settings.evidence,
+            device=setup.device,
         )
     )
 
 
-def _longest_candidates(problem: _Problem, training: Links, room: list[int]) -> list[Ids]:
+def _longest_candidates(setup: _Setup, training: Links, room: list[int]) -> list[Ids]:
     return list(
         discover_candidates(
-            problem.task.target.adjacency,
+            setup.task.target.adjacency,
             training,
-            problem.groups,
+            setup.groups,
             np.array(room),
             taken=training.target,
-            locality=problem.settings.locality,
-            random_seed=problem.random_seed,
-            device=problem.device,
-            transition=problem.transition,
+            locality=setup.settings.locality,
+            random_seed=setup.random_seed,
+            device=setup.device,
+            hop_matrix=setup.hop_matrix,
         )
     )
 
 
-def _informativeness(problem: _Problem, training: Links) -> list[Informativeness]:
+def _informativeness(setup: _Setup, training: Links) -> tuple[Informativeness, Informativeness]:
     """Measures for both graphs. Single precision is enough: on zh-en and fr-en it chooses as double does."""
-    graphs = (problem.task.source, training.source), (problem.task.target, training.target)
-    return [
-        Informativeness.of(graph.adjacency, anchors, problem.settings.evidence, torch.float32, problem.device)
-        for graph, anchors in graphs
-    ]
+    source, target = (
+        Informativeness.of(graph.adjacency, anchors, setup.settings.evidence, torch.float32, setup.device)
+        for graph, anchors in (
+            (setup.task.source, training.source),
+            (setup.task.target, training.target),
+        )
+    )
+    return source, target

@@ -12,6 +12,7 @@ from divea.division.subtask import Division, Feedback, Subtask
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.registry import DIVISIONS
+from divea.resources.plan import mean_size
 
 
 class Strategy(ABC):
@@ -33,7 +34,7 @@ class Strategy(ABC):
         settings
             The group `division` of the settings.
         device
-            Where dense work is done: "cpu" or "cuda".
+            Where dense work is done: "cpu" or "cuda". `divea align` divides on the CPU.
         """
 
     @abstractmethod
@@ -56,8 +57,7 @@ def make_strategy(task: AlignmentTask, settings: Settings, device: str = "cpu") 
             "entities"
         )
     name = settings.division.name if settings.subtasks > 1 else "whole"
-    entities = task.source.num_entities + task.target.num_entities
-    size = settings.size or entities // settings.subtasks
+    size = settings.size or mean_size(task, settings.subtasks)
     strategy: type[Strategy] = DIVISIONS.load(name)
     return strategy.from_settings(
         settings.subtasks, size, settings.division, random_seed=settings.random_seed, device=device

@@ -35,7 +35,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A job that failed in every try."""
+    """A job that failed: once, as `attempt` returns it, or in every try, as an executor yields it."""
 
     position: int
     log: str

@@ -81,11 +81,11 @@ def make_jobs(
 def _batches(
     work: Work, model: ModelSettings, device: str, memory: int | None, most: int | None
 ) -> list[tuple[Subtask, ...]]:
-    if device == "cpu" or most == 1:
+    if device == "cpu":
         return [(subtask,) for subtask in work.subtasks]
     estimate = make_model(model).memory
     needs = [estimate(subtask.local(work.task)) for subtask in work.subtasks]
-    batches = pack(needs, memory or UNLIMITED_JOB_MEMORY[device])
+    batches = pack(needs, memory or UNLIMITED_JOB_MEMORY[device], most)
     return [work.subtasks[batch.start : batch.stop] for batch in batches]
 
 

@@ -65,7 +65,7 @@ def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -
         sources.append({"iterations": 1})
     settings = combine_settings(*sources)
     # A cell has more than one subtask in general; those with one drop their division later.
-    checked: Settings = Settings.checked({**settings, "subtasks": 2}, stored=True)
+    checked: Settings = Settings.checked({**settings, "subtasks": 2}, allow_unused=True)
     return with_effect(checked, settings)
 
 
@@ -84,7 +84,7 @@ def read_changes(texts: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
             for path, value in changes.items()
             if not path.startswith("model.") or _is_option_of(path.removeprefix("model."), model)
         }
-        Settings.checked(combine_settings(COMMON, {"model": model}, own), stored=True)
+        Settings.checked(combine_settings(COMMON, {"model": model}, own), allow_unused=True)
     return changes
 
 

@@ -69,7 +69,7 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
     task, held_out = _task(cell, folder)
     iterations: list[Iteration] = []
     _reset_gpu_peak(device)
-    unsolved = align_in(
+    failed = align_in(
         run,
         lambda: task,
         cell_settings(cell, task),
@@ -78,8 +78,8 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
         observe=iterations.append,
         folder=str(folder),
     )
-    if unsolved:
-        raise RuntimeError(unsolved[0].log.strip().splitlines()[-1])
+    if failed:
+        raise RuntimeError(failed[0].log.strip().splitlines()[-1])
     gold = held_out
     if gold is None:
         gold = read_gold(split_folder(folder, cell.percent, cell.split) / "ref_ent_ids", task, folder)

@@ -32,8 +32,12 @@ class Work:
 
     iteration: int
     task: AlignmentTask
+    """The task with the seeds that this iteration may see."""
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
+    """Those that the previous iteration chose."""
+    notes: tuple[str, ...] = ()
+    """What the division decided, for the user."""
 
 
 Solver = Callable[[Work], Iterable[Solved]]
@@ -47,6 +51,7 @@ class Iteration:
     number: int
     division: Division
     pseudo_seeds: Links
+    """Those chosen for the next iteration; none in the last one."""
     matches: Matches = field(repr=False)
 
 
@@ -65,10 +70,11 @@ class Outcome:
     """The probability that an assigned pair is correct, at its place in the ranked list; NaN at all other
     places, and everywhere if confidence could not be calibrated."""
     calibration: Calibration | None
-    subtask: Ids
-    """The subtask that each row of the matches comes from."""
-    iteration: int
+    subtask_of_row: Ids
+    """The subtask of the last iteration that each row of the matches comes from."""
+    iterations: int
     division: Division
+    """The division of the last iteration."""
 
 
 def run_loop(
@@ -76,9 +82,9 @@ def run_loop(
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome."""
     strategy = make_strategy(task, settings)
-    known, held_back = task, Links.from_pairs([])
+    visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
-        known, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
+        visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
     pseudo_seeds = Links.from_pairs([])
     similarity: csr_array | None = None
     division: Division | None = None
@@ -89,13 +95,14 @@ def run_loop(
         is_last = number == settings.iterations - 1
         if is_last:
             # Seeds that were held back are seeds again.
-            known, pseudo_seeds = task, without_anchors(pseudo_seeds, task.seeds)
+            visible, pseudo_seeds = task, without_anchors(pseudo_seeds, task.seeds)
         feedback = None if division is None else Feedback(division, pseudo_seeds, similarity)
-        division = strategy.divide(known, feedback)
-        solved = list(solve(Work(number, known, division.subtasks, pseudo_seeds)))
-        latest, subtask = merge([result.matches for result in solved])
+        division = strategy.divide(visible, feedback)
+        solved = list(solve(Work(number, visible, division.subtasks, pseudo_seeds, division.notes)))
+        latest, subtask_of_row = merge([result.matches for result in solved])
         history.add(latest, settings.model_at(number))
-        matches = history.averaged(known)
+        matches = history.averaged(visible)
+        pseudo_seeds = Links.from_pairs([])
         if not is_last:
             pseudo_seeds = choose_pseudo_seeds(
                 matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
@@ -103,18 +110,18 @@ def run_loop(
             similarity = _updated_similarity(similarity, division, solved, task, settings)
         if settings.calibrates and number == settings.iterations - 2:
             assignment = _assignment(matches, settings)
-            calibration = calibrate(pair_features(assignment, matches, known), assignment, held_back)
+            calibration = calibrate(pair_features(assignment, matches, visible), assignment, held_back)
         if observe is not None:
             observe(Iteration(number, division, pseudo_seeds, matches))
 
+    assert division is not None
     assignment = _assignment(matches, settings)
     confidence = np.full(matches.score.shape, np.nan)
     if calibration is not None:
         features = pair_features(assignment, matches, task)
         confidence[assignment.row, assignment.rank] = calibration(features)
-    assert division is not None
     assigned = assignment.by_row(len(matches))
-    return Outcome(matches, assigned, confidence, calibration, subtask, settings.iterations, division)
+    return Outcome(matches, assigned, confidence, calibration, subtask_of_row, settings.iterations, division)
 
 
 class _History:
@@ -131,14 +138,14 @@ class _History:
         self._model = model
         self._matches = [*self._matches, matches][-self._settings.matching.average :]
 
-    def averaged(self, known: AlignmentTask) -> Matches:
+    def averaged(self, visible: AlignmentTask) -> Matches:
         """The mean scores, as ranked lists of the latest iteration's sources."""
         latest = self._matches[-1]
         if len(self._matches) == 1:
             return latest
         settings = self._settings
         return average(
-            self._matches, latest.source, known.seeds.target, settings.output.top, settings.random_seed
+            self._matches, latest.source, visible.seeds.target, settings.output.top, settings.random_seed
         )
 
 

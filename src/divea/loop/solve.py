@@ -94,6 +94,7 @@ def _top_sums(subtask: Subtask, embeddings: Embeddings, nearest: int, memory: in
     candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
     unmatched = np.searchsorted(subtask.source_entities, subtask.unmatched)
     rows = UnitRows(embeddings.target, candidates), UnitRows(embeddings.source, unmatched)
+    # With fewer than K unmatched entities this is K times their mean; Eq. 4 scales the difference away.
     means: npt.NDArray[np.float32] = mean_of_best(*rows, memory, nearest).cpu().numpy()
     return nearest * means
 

@@ -44,8 +44,8 @@ def job_memory(task: AlignmentTask, limit: int, device: str) -> int:
     return limit - overhead
 
 
-def pack(needs: Sequence[int], budget: int) -> list[range]:
-    """Batches of consecutive pieces whose needs add up to at most `budget` bytes.
+def pack(needs: Sequence[int], budget: int, most: int | None = None) -> list[range]:
+    """Batches of at most `most` consecutive pieces whose needs add up to at most `budget` bytes.
 
     A piece that alone exceeds the budget, or whose need is unknown (0), is a batch of its own.
 
@@ -55,7 +55,8 @@ def pack(needs: Sequence[int], budget: int) -> list[range]:
     batches: list[range] = []
     first = total = 0
     for position, need in enumerate(needs):
-        if position > first and (not need or total + need > budget):
+        is_full = total + need > budget or position - first == most
+        if position > first and (is_full or not need):
             batches.append(range(first, position))
             first, total = position, 0
         total += need or budget

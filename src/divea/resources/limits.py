@@ -46,8 +46,8 @@ class Limits:
 
 def _bytes(name: str, size: int | str | None) -> int | None:
     found = parse_memory(size) if isinstance(size, str) else size
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 1):
-        raise InputError(f"{name}: expected a positive number of bytes; found {size!r}")
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 1 << 20):
+        raise InputError(f"{name}: expected at least 1 MiB, written as 4GiB or in bytes; found {size!r}")
     return found
 
 

@@ -27,7 +27,7 @@ class Plan:
 
     subtasks: int
     size: int | None
-    """None: all entities divided by N."""
+    """None: all entities divided by N, or no limit if nothing is divided."""
     notes: tuple[str, ...] = ()
     """What was decided, for the user."""
 
@@ -54,7 +54,8 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
         plan = _plan_by_memory(task, settings, device, limits)
     given = [path for path in given_paths(settings) if path.startswith("division")]
     if plan.subtasks == 1 and given:
-        note = f"nothing is divided, so {', '.join(given)} has no effect; --subtasks divides"
+        verb = "has" if len(given) == 1 else "have"
+        note = f"nothing is divided, so {', '.join(given)} {verb} no effect; --subtasks divides"
         plan = Plan(1, None, (*plan.notes, note))
     return plan
 
@@ -108,10 +109,14 @@ def subtasks_of_size(task: AlignmentTask, size: int) -> int:
     return max(math.ceil(len(task.unmatched_source) / room), 2)
 
 
+def mean_size(task: AlignmentTask, subtasks: int) -> int:
+    """S if it is not given: all entities divided by N."""
+    return (task.source.num_entities + task.target.num_entities) // subtasks
+
+
 def estimate(task: AlignmentTask, plan: Plan, model: str, device: str) -> Estimate:
     """The predicted costs of one iteration with this model."""
-    entities = task.source.num_entities + task.target.num_entities
-    size = plan.size or entities // plan.subtasks
+    size = plan.size or mean_size(task, plan.subtasks)
     cost, triples = cost_of(model, device), size * triples_per_entity(task)
     return Estimate(cost.memory.at(size, triples), plan.subtasks * cost.seconds.at(size, triples))
 

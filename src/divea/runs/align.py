@@ -32,14 +32,14 @@ from divea.resources.machine import peak_memory
 from divea.runs.directory import RunDirectory, open_run
 from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
-from divea.runs.manifest import Manifest, stored_manifest
+from divea.runs.manifest import Manifest, flattened, stored_manifest
 from divea.runs.prepare import prepare
 from divea.runs.tables import mappings_table, write_mappings_parquet, write_mappings_tsv, write_ranked
 from divea.types import Matches
 
 
 @dataclass(frozen=True)
-class Unsolved:
+class FailedJob:
     """A job that failed in every try; the alignment continues without it."""
 
     iteration: int
@@ -49,7 +49,7 @@ class Unsolved:
 
 def align_in(
     out: Path,
-    read: Callable[[], AlignmentTask] | None,
+    read_task: Callable[[], AlignmentTask] | None,
     settings: Settings | None = None,
     *,
     limits: Limits | None = None,
@@ -57,40 +57,42 @@ def align_in(
     listener: Listener | None = None,
     observe: Observer | None = None,
     folder: str | None = None,
-) -> list[Unsolved]:
+) -> list[FailedJob]:
     """Align a task in a run directory, or continue the run that the directory holds.
 
     Parameters
     ----------
-    read
+    read_task
         Reads the task. It is read here so that no caller keeps it in memory: the run has its own copy,
         mapped from disk. None continues a run with its own task and settings.
     settings
         The settings, or None for the defaults.
     listener
-        Called with every event of the run, for progress displays.
+        Called with every event of the run, such as a solved subtask: for progress displays.
     observe
-        Called with every iteration.
+        Called with the division and the matches of every iteration: for experiments.
     folder
         The task folder, if the task came from one.
 
     Returns
     -------
-    list[Unsolved]
+    list[FailedJob]
         The jobs that could not be solved.
     """
     stored = stored_manifest(out)
-    task, wanted, notes = None, None, tuple[str, ...]()
-    if read is not None:
-        task = read()
-        wanted, notes = prepare(
+    task: AlignmentTask | None = None
+    requested: Manifest | None = None
+    notes: tuple[str, ...] = ()
+    if read_task is not None:
+        task = read_task()
+        requested, notes = prepare(
             task, settings or Settings(), limits or Limits(), stored=stored, folder=folder
         )
     elif stored is None:
         raise InputError("no run to continue: name a task", path=out)
     elif settings is not None:
-        raise InputError("settings of a run cannot be changed when it is continued", path=out)
-    with closing(open_run(out, task, wanted, stored)) as run:
+        _check_unchanged(settings, stored, out)
+    with closing(open_run(out, task, requested, stored)) as run:
         del task
         log = Log(out, listener)
         for note in notes:
@@ -103,6 +105,19 @@ def align_in(
             return []
         with closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers:
             return _align(run, workers, log, observe, is_finished=is_finished)
+
+
+def _check_unchanged(settings: Settings, stored: Manifest, run: Path) -> None:
+    """Raise InputError if a setting that was given is not that of the run."""
+    effective = flattened(stored.settings.plain())
+    given = flattened(settings.given())
+    differences = [
+        f"{path} {effective.get(path)!r}, now {value!r}"
+        for path, value in given.items()
+        if effective.get(path) != value
+    ]
+    if differences:
+        raise InputError(f"is a run with other settings ({'; '.join(differences)})", path=run)
 
 
 def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
@@ -118,7 +133,7 @@ def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: Alignme
 
 def _align(
     run: RunDirectory, executor: Executor, log: Log, observe: Observer | None, *, is_finished: bool
-) -> list[Unsolved]:
+) -> list[FailedJob]:
     """Do what is left of a run, and return what could not be solved.
 
     The loop is deterministic and cheap. It always starts from the first iteration, and finds what was
@@ -127,22 +142,22 @@ def _align(
     stages = _Stages(log)
     solver = _Solver(run, executor, log, stages)
 
-    def learned(iteration: Iteration) -> None:
+    def report(iteration: Iteration) -> None:
         solver.report(iteration)
         if observe is not None:
             observe(iteration)
 
-    outcome = run_loop(run.task, run.manifest.settings, solver, learned)
+    outcome = run_loop(run.task, run.manifest.settings, solver, report)
     if is_finished:
-        # Repeated for the observer only: the tables and the costs are there.
-        return solver.unsolved
-    stages.end("merge", outcome.iteration - 1)
-    is_complete = not solver.unsolved
+        # The loop was repeated for the observer alone: the tables are written already.
+        return solver.failed
+    stages.end("merge", outcome.iterations - 1)
+    is_complete = not solver.failed
     _write_tables(run, outcome, run.manifest.identity if is_complete else "incomplete", log)
-    stages.end("write", outcome.iteration - 1)
+    stages.end("write", outcome.iterations - 1)
     run.add_stages(stages.measured)
-    log("finished", unsolved=len(solver.unsolved))
-    return solver.unsolved
+    log("finished", failed=len(solver.failed))
+    return solver.failed
 
 
 class _Stages:
@@ -179,7 +194,7 @@ class _Solver:
     executor: Executor
     log: Log
     stages: _Stages
-    unsolved: list[Unsolved] = field(default_factory=list)
+    failed: list[FailedJob] = field(default_factory=list)
     _notes: set[str] = field(default_factory=set)
 
     def __call__(self, work: Work) -> Iterable[Solved]:
@@ -193,6 +208,7 @@ class _Solver:
             threads=manifest.threads,
             subtasks_per_job=manifest.subtasks_per_job,
         )
+        self._log_notes(work.notes)
         solved, missing = self._committed(jobs)
         self.log(
             "iteration", iteration=work.iteration, subtasks=len(work.subtasks), solved_before=len(solved)
@@ -200,7 +216,7 @@ class _Solver:
         for result in self.executor.run(self.run.task_folder, missing):
             job = missing[result.position]
             solved |= (
-                self._set_aside(job, result) if isinstance(result, Failed) else self._commit(job, result)
+                self._record_failure(job, result) if isinstance(result, Failed) else self._commit(job, result)
             )
         self.stages.end("solve", work.iteration)
         return [solved[subtask.index] for subtask in work.subtasks]
@@ -237,18 +253,21 @@ class _Solver:
         )
         return {subtask.index: result for subtask, result in zip(job.subtasks, done.solved, strict=True)}
 
-    def _set_aside(self, job: Job, failed: Failed) -> dict[int, Solved]:
+    def _record_failure(self, job: Job, failed: Failed) -> dict[int, Solved]:
         indices = tuple(subtask.index for subtask in job.subtasks)
-        self.unsolved.append(Unsolved(job.iteration, indices, failed.log))
+        self.failed.append(FailedJob(job.iteration, indices, failed.log))
         self.log("failed", iteration=job.iteration, subtasks=list(indices), log=failed.log)
         return {subtask.index: _no_matches(subtask) for subtask in job.subtasks}
 
-    def report(self, iteration: Iteration) -> None:
-        """Log what an iteration learned."""
-        for note in iteration.division.notes:
+    def _log_notes(self, notes: Iterable[str]) -> None:
+        """Log the notes that were not logged before."""
+        for note in notes:
             if note not in self._notes:
                 self.log("note", text=note)
                 self._notes.add(note)
+
+    def report(self, iteration: Iteration) -> None:
+        """Log what an iteration learned."""
         self.log("learned", iteration=iteration.number, pseudo_seeds=len(iteration.pseudo_seeds))
         self.stages.end("learn", iteration.number)
 

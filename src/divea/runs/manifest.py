@@ -19,13 +19,13 @@ FORMAT = {"format": "divea run", "version": 2}
 
 
 class Manifest(Group):
-    """What a run is. Runs whose manifests are equal, except for `stages` and `folder`, give the same
-    tables.
+    """Everything that decides the result of a run.
+
+    Runs whose manifests are equal, except for `stages` and `folder`, give the same tables.
     """
 
     settings: Settings
-    """The effective settings. Only `division.delta1` may be null: the first division chooses it, and logs
-    it."""
+    """The effective settings. `division.delta1` may be null: the first division chooses it, and logs it."""
     device: Literal["cpu", "cuda"]
     threads: int = Field(ge=1)
     """Threads of torch in a job. Sums over another number of threads differ in the last bits."""
@@ -60,7 +60,7 @@ class Manifest(Group):
         if found != FORMAT:
             raise InputError(f"has format {found}, and this release reads {FORMAT}", path=path)
         try:
-            manifest: Manifest = cls.checked(content, stored=True)
+            manifest: Manifest = cls.checked(content, allow_unused=True)
         except InputError as error:
             raise InputError(f"is no manifest of this release ({error})", path=path) from None
         return manifest
@@ -87,7 +87,7 @@ class Manifest(Group):
             "memory": self.memory,
             "subtasks_per_job": self.subtasks_per_job,
         }
-        return {**_flat(self.settings.plain()), **plain, **self.versions, **self.task}
+        return {**flattened(self.settings.plain()), **plain, **self.versions, **self.task}
 
 
 def stored_manifest(run: Path) -> Manifest | None:
@@ -104,10 +104,15 @@ def library_versions() -> dict[str, str]:
     return {"divea": divea.__version__, **{name: version(name) for name in ("torch", "numpy", "scipy")}}
 
 
-def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by path.
+
+    >>> flattened({"model": {"name": "rrea"}})
+    {'model.name': 'rrea'}
+    """
     flat: dict[str, Any] = {}
     for name, value in nested.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return flat
 
 

@@ -11,7 +11,7 @@ from divea.models import make_model
 from divea.resources.budget import job_memory
 from divea.resources.limits import Limits
 from divea.resources.machine import cores, resolve_device
-from divea.resources.plan import Plan, plan_subtasks
+from divea.resources.plan import Plan, mean_size, plan_subtasks
 from divea.runs.checksums import task_checksums
 from divea.runs.manifest import Manifest, library_versions
 
@@ -62,7 +62,7 @@ def prepare(
             "versions": library_versions(),
             "folder": folder,
         },
-        stored=True,
+        allow_unused=True,
     )
     return manifest, plan.notes
 
@@ -76,14 +76,14 @@ def _plan(
 
 
 def _size(task: AlignmentTask, settings: Settings, plan: Plan) -> int | None:
-    """The effective size limit; None for a division that has none."""
+    """The effective size limit; None if nothing is divided, or if the division keeps no limit."""
     if plan.subtasks == 1 or settings.division.name not in SIZED_DIVISIONS:
         return plan.size
-    return plan.size or (task.source.num_entities + task.target.num_entities) // plan.subtasks
+    return plan.size or mean_size(task, plan.subtasks)
 
 
 def _check(task: AlignmentTask, settings: Settings) -> None:
-    """Find errors before anything is done, and not in the first subtask that meets them."""
+    """Raise InputError now for what would otherwise fail in the first subtask."""
     for model in settings.models():
         make_model(model)
     make_strategy(task, settings)

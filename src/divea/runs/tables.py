@@ -29,7 +29,8 @@ MAPPINGS_SCHEMA = pa.schema(
 )
 """rank: the target's place in the source's ranked list. margin: its score minus the best score of another
 target in the list, below 0 if the first of the list was assigned to another source. mutual: each end is the
-other's best match. subtask and iteration: where the pair was found."""
+other's best match. subtask: the subtask of the source in the
+last iteration. iteration: the number of iterations, whose scores were averaged."""
 
 RANKED_SCHEMA = pa.schema(
     [
@@ -72,8 +73,8 @@ def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float)
         (place + 1).astype(np.int32),
         margin,
         matches.mutual[rows] & (place == 0),
-        outcome.subtask[rows],
-        np.full(len(rows), outcome.iteration, dtype=np.int32),
+        outcome.subtask_of_row[rows],
+        np.full(len(rows), outcome.iterations, dtype=np.int32),
     ]
     return pa.table([pa.array(column) for column in columns], schema=MAPPINGS_SCHEMA)
 
@@ -111,7 +112,7 @@ def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.Record
             (place + 1).astype(np.int32),
             matches.score[block][row, place],
             pa.array(confidence, mask=np.isnan(confidence)),
-            outcome.subtask[block][row],
+            outcome.subtask_of_row[block][row],
             outcome.assigned[block][row] == target[row, place],
         ]
         yield pa.record_batch([pa.array(column) for column in columns], schema=RANKED_SCHEMA)
