@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, changes of writing direction, and bytes of a path that are not UTF-8."""
+
+
+def printable(text: object) -> str:
+    r"""The text, with escapes for characters that would control the terminal or cannot be printed.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb\n")
+    'a\\x1b[2Jb\\n'
+    """
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
 class InputError(Exception):
@@ -13,7 +28,7 @@ class InputError(Exception):
     Parameters
     ----------
     message
-        What is wrong. Line breaks, which may come from text that a parser quotes, are escaped.
+        What is wrong. It may quote text of a file or an option: `printable` escapes it.
     path
         The file or folder that the message is about; it starts the message.
     line
@@ -26,7 +41,8 @@ class InputError(Exception):
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None):
+        self.message = message
         self.path = path
         self.line = line
         where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-        super().__init__(where + "\\n".join(message.splitlines()))
+        super().__init__(printable(where + message))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -27,18 +31,18 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     Raises InputError if `path` exists and is not an empty folder.
     """
     final = Path(path)
-    if final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise InputError("exists already and is not empty; name a new folder", path=final)
-    temporary = _temporary(final)
     with reported(final):
+        if final.exists() and (not final.is_dir() or any(final.iterdir())):
+            raise InputError("exists already and is not empty; name a new folder", path=final)
+        temporary = temporary_path(final)
         temporary.mkdir(parents=True)
     try:
-        with reported(final):
+        with reported(final, temporary):
             yield temporary
             with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-                list(pool.map(_sync, [temporary, *temporary.rglob("*")]))
+                list(pool.map(sync, [temporary, *temporary.rglob("*")]))
             temporary.rename(final)
-            _sync(final.parent)
+            sync(final.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -46,48 +50,102 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Write a temporary file, and rename it to `path` when the block ends without an error."""
+    """Write a temporary file, and rename it to `path` when the block ends without an error.
+
+    A symbolic link at `path` is replaced, not followed.
+    """
     final = Path(path)
-    if final.is_dir():
-        raise InputError("is a folder; name a file to write", path=final)
-    temporary = _temporary(final)
+    temporary = temporary_path(final)
     try:
-        with reported(final):
+        with reported(final, temporary):
+            if final.is_dir():
+                raise InputError("is a folder; name a file to write", path=final)
             final.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
-            _sync(temporary)
+            sync(temporary)
             temporary.replace(final)
-            _sync(final.parent)
+            sync(final.parent)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
 
 
-def _temporary(final: Path) -> Path:
-    # The suffix stays last: writers choose compression and format by it.
-    return final.with_name(f".{os.getpid()}.partial.{final.name}")
+_TEMPORARY = re.compile(r"\.divea-partial-[0-9a-f]{32}(\..*)?")
+
+
+def temporary_path(final: Path) -> Path:
+    """A path beside the final one, with a name that nobody else uses."""
+    # The suffixes stay last, because writers choose compression and format by them. The rest of the name is
+    # not repeated: it may be as long as a file system permits.
+    return final.with_name(f".divea-partial-{secrets.token_hex(16)}{''.join(final.suffixes[-2:])}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether `temporary_path` made this name."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def sweep(folder: Path) -> None:
     """Remove temporary files that killed processes left; no other process may be working in the folder."""
-    for path in sorted(folder.rglob(".*.partial.*")):
+    for path in sorted(folder.iterdir()):
+        if not is_temporary(path.name):
+            continue
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
 
 
 @contextmanager
-def reported(final: Path) -> Iterator[None]:
-    """Turn an OSError (disk full, permission denied) into an InputError of one line."""
+def reported(final: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Turn an OSError (disk full, permission denied) into an InputError of one line.
+
+    An InputError about the temporary path is raised again with the path that the user named.
+    """
     try:
         yield
+    except InputError as error:
+        if temporary is None or error.path is None or not Path(error.path).is_relative_to(temporary):
+            raise
+        inside = Path(error.path).relative_to(temporary)
+        raise InputError(error.message, path=final / inside, line=error.line) from error
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=final) from error
 
 
-def _sync(path: Path) -> None:
+def open_to_write(path: Path, flags: int) -> int:
+    """A descriptor of a regular file; a symbolic link, a pipe or a device is refused.
+
+    Raises InputError, or OSError if the file cannot be opened for another reason.
+    """
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise InputError("is a symbolic link, and divea writes through none", path=path) from error
+        if error.errno == errno.ENXIO:
+            raise InputError("is not a regular file", path=path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError("is not a regular file", path=path)
+    return handle
+
+
+def require_regular(path: Path) -> None:
+    """Raise InputError if the path is not a regular file: a pipe or a device could block for ever.
+
+    Raises OSError if there is no such file, or if it cannot be reached.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise InputError("is a folder, not a file", path=path)
+    if not stat.S_ISREG(mode):
+        raise InputError("is not a regular file", path=path)
+
+
+def sync(path: Path) -> None:
     """Force a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -100,17 +158,12 @@ _SIZE = 16
 
 
 def file_checksum(path: Path) -> str | None:
-    """Checksum of a file's bytes, or of the names and bytes of all files in a folder.
-
-    None if the file cannot be read.
-    """
-    if path.is_dir():
-        files = sorted(item for item in path.rglob("*") if item.is_file())
-        return checksum(*(f"{item.relative_to(path)} {file_checksum(item)}" for item in files))
+    """Checksum of the bytes of a regular file; None if it cannot be read."""
     try:
+        require_regular(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_SIZE)).hexdigest()
-    except OSError:
+    except (OSError, InputError):
         return None
 
 
@@ -138,27 +191,36 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     Lines that hold no JSON object, among them a last line without its line break, are left out.
     """
     try:
+        require_regular(path)
         lines = path.read_bytes().split(b"\n")[:-1]
-    except OSError:
+    except (OSError, InputError):
         return []
     found = (_parsed(line) for line in lines)
     return [line for line in found if line is not None]
 
 
-def append_line(path: Path, line: dict[str, Any], *, sync: bool) -> None:
-    """Append one line. With `sync` it is on the disk when this returns."""
-    with reported(path), path.open("ab") as file:
-        file.write(json.dumps(line).encode() + b"\n")
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
+def append_line(path: Path, line: dict[str, Any], *, durable: bool) -> None:
+    """Append one line. If it is to be durable, it is on the disk when this returns."""
+    with reported(path):
+        handle = open_to_write(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with os.fdopen(handle, "ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            if durable:
+                file.flush()
+                os.fsync(handle)
 
 
 def cut_torn_line(path: Path) -> None:
     """Remove what a crash left of the last line, so that the next line starts on its own."""
     with reported(path):
-        if path.exists() and not (text := path.read_bytes()).endswith(b"\n"):
-            os.truncate(path, text.rfind(b"\n") + 1)
+        try:
+            handle = open_to_write(path, os.O_RDWR)
+        except FileNotFoundError:
+            return
+        with os.fdopen(handle, "r+b") as file:
+            text = file.read()
+            if not text.endswith(b"\n"):
+                file.truncate(text.rfind(b"\n") + 1)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

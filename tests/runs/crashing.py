@@ -1,13 +1,16 @@
 """A process with everything loaded that runs `divea` in children, which can be killed at any moment.
 
 A child starts in milliseconds, so hundreds of crashes fit into a test. Orders arrive as JSON lines on stdin:
-{"arguments": [...], "at": n, "how": "before" | "torn" | "after"} kills the child's process group at its n-th
-journal line: before it is written, in the middle of it, or after it. {"arguments": [...], "after": seconds}
-kills it after a time, and {"arguments": [...]} lets it end.
+{"arguments": [...], "at": n, "how": "before" | "torn" | "line" | "after"} kills the child's process group at
+its n-th journal line: before it is written, in the middle of it, after it, or after the file that it names is
+in its place. {"arguments": [...], "after": seconds} kills it after a time. {"arguments": [...], "below":
+folder, "call": n, "error": number, "mode": 1 | 2 | 3} has the n-th system call fail that writes below a
+folder (see bad_disk.c). {"arguments": [...]} lets it end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -15,21 +18,28 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+NOT_FIRED = 77
+"""Exit code of a child that made fewer calls than the one that should fail."""
 
 
 class Crasher:
     """The process, as a test uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: Path | None = None) -> None:
+        """With the library that `bad_disk.c` is compiled to, system calls can fail."""
+        preload = {} if library is None else {"LD_PRELOAD": str(library)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.runs.crashing"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", **preload},
         )
 
     def __call__(self, arguments: list[object], **when: object) -> int:
@@ -50,6 +60,7 @@ def _kill_own_group() -> None:
 
 
 def _die_at_line(number: int, how: str) -> None:
+    from divea.runs.directory import RunDirectory
     from divea.runs.journal import Entry, Journal
 
     append = Journal.append
@@ -61,13 +72,27 @@ def _die_at_line(number: int, how: str) -> None:
         if lines == number and how == "torn":
             with self.path.open("ab") as file:
                 file.write(json.dumps({"file": entry.file}).encode()[:-5])
-        if lines == number and how != "after":
+        if lines == number and how in ("before", "torn"):
             _kill_own_group()
         append(self, entry)
-        if lines == number:
+        if lines == number and how == "line":
             _kill_own_group()
 
+    def dying(commit: Callable[..., None]) -> Callable[..., None]:
+        def commit_and_die(*arguments: Any) -> None:
+            commit(*arguments)
+            if lines == number:
+                _kill_own_group()
+
+        return commit_and_die
+
     Journal.append = append_and_die  # type: ignore[method-assign]
+    for name in ("commit", "commit_division"):
+        setattr(RunDirectory, name, dying(getattr(RunDirectory, name)))
+
+
+def _arm_bad_disk(below: str, call: int, error: int, mode: int) -> None:
+    ctypes.CDLL(None).bad_disk_arm(below.encode(), ctypes.c_long(call), error, mode)
 
 
 def _run_child(order: dict[str, Any]) -> None:
@@ -79,6 +104,8 @@ def _run_child(order: dict[str, Any]) -> None:
         os.dup2(null, stream)
     if "at" in order:
         _die_at_line(order["at"], order["how"])
+    if "call" in order:
+        _arm_bad_disk(order["below"], order["call"], order["error"], order["mode"])
     sys.argv = ["divea", *order["arguments"]]
     code = 1
     try:
@@ -86,6 +113,8 @@ def _run_child(order: dict[str, Any]) -> None:
     except SystemExit as end:
         code = int(end.code or 0)
     finally:
+        if "call" in order and not ctypes.CDLL(None).bad_disk_fired():
+            code = NOT_FIRED
         os._exit(code)
 
 
@@ -105,7 +134,8 @@ def _serve() -> None:
     ):
         with suppress(ImportError):
             import_module(module)
-    os.fsync = lambda handle: None  # as in conftest.py
+    if "LD_PRELOAD" not in os.environ:
+        os.fsync = lambda handle: None  # as in conftest.py
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()

@@ -47,7 +47,7 @@ def test_killed_at_journal_lines(crash, command, undisturbed, tmp_path, points):
     run = tmp_path / "run"
     kept = 0
     for point in points:
-        for how in ("before", "torn", "after"):
+        for how in ("before", "torn", "line", "after"):
             # Every start finds the results that were committed, and writes the division and tables again.
             assert crash([*command, "--out", run], at=point - kept, how=how) == KILLED, (point, how)
             kept = min(point if how == "after" else point - 1, RESULTS)

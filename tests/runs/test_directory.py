@@ -1,12 +1,8 @@
 """The run directory: it can be continued, refuses what does not belong to it, and survives a bad disk."""
 
-import errno
 import fcntl
-import itertools
 import json
-import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,13 +16,11 @@ from divea.loop.solve import Solved
 from divea.runs import manifest, prepare
 from divea.runs.directory import RunDirectory, read_solved, write_solved
 from divea.runs.journal import Entry, Journal, read_journal
-from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST, MAPPINGS_TSV, RANKED
+from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST
 from divea.runs.manifest import library_versions
 from divea.types import Matches
 from tests.command_line import divea
-from tests.runs.tiny import PAIR, SETTINGS, solved_now, tables, write_inputs
-
-FSYNC = os.fsync  # conftest.py replaces it
+from tests.runs.tiny import PAIR, SETTINGS, tables, write_inputs
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +61,48 @@ def test_other_settings_are_refused_by_name(finished, changes, difference):
     assert tables(run) == expected
 
 
-def test_a_run_that_is_continued_keeps_its_settings(finished):
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        (["--random-seed", 1], "is a run with other settings (random_seed 0, now 1)"),
+        (["--memory", "9GiB"], "is a run of something else (memory None, now "),
+        (["--device", "cuda"], "device"),
+        (["--skip-unknown-seeds"], "--skip-unknown-seeds has no effect: "),
+    ],
+)
+def test_a_run_that_is_continued_keeps_its_settings_and_limits(finished, changes, difference):
     _, run, expected = finished
-    ended = divea("align", "--random-seed", 1, "--out", run)
-    assert ended.code == 2 and "is a run with other settings (random_seed 0, now 1)" in ended.err, ended.err
+    ended = divea("align", *changes, "--out", run)
+    assert ended.code == 2 and difference in ended.err and ended.err.count("\n") == 1, ended.err
     assert tables(run) == expected
+
+
+@pytest.fixture
+def half_done(finished, tmp_path):
+    """A copy of the run, of which one subtask and the tables must be made again."""
+    run = shutil.copytree(finished[1], tmp_path / "run")
+    (run / "iteration-1" / "subtask-00001.npz").unlink()
+    return run
+
+
+@pytest.mark.parametrize("is_task_named", [True, False])
+def test_a_run_of_other_libraries_is_not_continued(finished, half_done, monkeypatch, is_task_named):
+    monkeypatch.setattr(prepare, "library_versions", lambda: {**library_versions(), "torch": "1.0"})
+    ended = divea(*(finished[0] if is_task_named else ["align"]), "--out", half_done)
+    assert ended.code == 2 and "is a run of something else (torch '" in ended.err, ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("is_task_named", [True, False])
+def test_another_kind_of_processor_is_noted_once(finished, half_done, monkeypatch, is_task_named):
+    monkeypatch.setattr(prepare, "processor", lambda device: "another kind")
+    command = [*(finished[0] if is_task_named else ["align"]), "--out", half_done]
+    ended = divea(*command)
+    assert ended.code == 0 and ", then another kind): the last digits may differ" in ended.err, ended.err
+    assert tables(half_done) == finished[2]
+    (half_done / "iteration-1" / "subtask-00001.npz").unlink()
+    assert "another kind" not in divea(*command).err
+    assert json.loads((half_done / MANIFEST).read_text())["processors"][1:] == ["another kind"]
 
 
 def test_other_graphs_are_refused_by_name(finished, tmp_path):
@@ -177,70 +208,6 @@ def test_ctrl_c_says_how_to_continue(finished, at_commit, monkeypatch, tmp_path)
     assert "stopped" in divea("status", run).out
     assert divea("align", "--out", run).code == 0
     assert tables(run) == expected
-
-
-class BadDisk:
-    """Replaces `os.fsync`: fails once, at a file of this name or at the n-th call."""
-
-    def __init__(self, error, *, name=None, number=None):
-        self.error, self._name, self._number = error, name, number
-        self._calls = itertools.count(1)  # safe to share between threads
-        self.has_failed = False
-
-    def __call__(self, handle):
-        number = next(self._calls)
-        path = Path(f"/proc/self/fd/{handle}").readlink()
-        has_name = self._name is not None and path.name.endswith(self._name)
-        if number == self._number or (has_name and not self.has_failed):
-            self.has_failed = True
-            raise OSError(self.error, os.strerror(self.error))
-        FSYNC(handle)
-
-
-def fails_and_continues(finished, run, disk, monkeypatch):
-    """Run the command on a bad disk and then on a good one; false if the disk did not fail."""
-    command, _, expected = finished
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", disk)
-        ended = divea(*command, "--out", run)
-    if not disk.has_failed:
-        return False
-    lines = ended.err.splitlines()
-    assert os.strerror(disk.error) in lines[-1]
-    assert not list(run.rglob(".*partial*"))
-    assert divea(*command, "--out", run).code == 0
-    found = tables(run)
-    if ended.code == 0:
-        # A run counts as finished without mappings.tsv, because TSV cannot hold every label.
-        assert lines[-1].startswith(f"note: no {MAPPINGS_TSV}")
-        found[MAPPINGS_TSV] = expected[MAPPINGS_TSV]
-    else:
-        assert ended.code == 2, ended
-        assert sum(line.startswith("divea: ") for line in lines) == 1
-    assert found == expected
-    return True
-
-
-ERRORS = [errno.ENOSPC, errno.EACCES, errno.EIO]
-
-
-@pytest.mark.parametrize(
-    ("error", "name"), list(zip(ERRORS, ["subtask-00001.npz", RANKED, JOURNAL], strict=True))
-)
-def test_a_run_survives_a_bad_disk(finished, monkeypatch, tmp_path, error, name):
-    assert fails_and_continues(finished, tmp_path / "run", BadDisk(error, name=name), monkeypatch)
-    assert solved_now(tmp_path / "run") < 4
-
-
-@pytest.mark.slow
-def test_a_run_survives_a_disk_that_fails_at_any_moment(finished, monkeypatch, tmp_path):
-    number = 1
-    error = itertools.cycle(ERRORS)
-    while fails_and_continues(
-        finished, tmp_path / str(number), BadDisk(next(error), number=number), monkeypatch
-    ):
-        number += 1
-    assert number > 20
 
 
 def test_a_subtask_that_fails_is_left_out_and_solved_the_next_time(finished, monkeypatch, tmp_path):

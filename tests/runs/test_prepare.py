@@ -45,6 +45,7 @@ def large_machine(monkeypatch):
 def gpu(monkeypatch):
     """A machine with a GPU of 80 GiB."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
     monkeypatch.setattr(plan, "gpu_memory", lambda: 80 * GIB)
 
 

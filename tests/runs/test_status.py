@@ -13,7 +13,7 @@ from divea.io import append_line
 from divea.resources.limits import Limits
 from divea.runs import manifest as manifest_module
 from divea.runs.journal import Entry, Journal
-from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST, MAPPINGS, result_file
+from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST, MAPPINGS, SIGNATURE, result_file
 from divea.runs.prepare import prepare
 from divea.runs.status import runs_in, status_of
 from tests.runs.tiny import PAIR
@@ -45,9 +45,10 @@ def make_run(tmp_path):
     def make(events=(), files=(), name="run"):
         run = tmp_path / name
         run.mkdir(parents=True)
+        (run / LOCK).write_bytes(SIGNATURE)
         MANIFEST_OF_RUN.save(run)
         for event in events:
-            append_line(run / LOG, {"time": time.time(), **event}, sync=False)
+            append_line(run / LOG, {"time": time.time(), **event}, durable=False)
         for file in files:
             Journal(run).append(Entry(file, "checksum", "made from"))
         return run
@@ -269,7 +270,7 @@ def test_the_runs_of_a_folder_are_listed_by_name(make_run, tmp_path):
     (tmp_path / "no-run").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / JOURNAL).write_text("")
+    (tmp_path / "damaged" / LOCK).write_bytes(SIGNATURE)
     found = [(status.path, status.state) for status in runs_in(tmp_path)]
     assert found == [
         (tmp_path / "a", "finished"),

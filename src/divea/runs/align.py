@@ -29,12 +29,19 @@ from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.loop.solve import Solved
 from divea.resources.limits import Limits
 from divea.resources.machine import peak_memory
-from divea.runs.directory import RunDirectory, open_run
+from divea.runs.directory import RunDirectory, open_run, read_stored_task
+from divea.runs.eta import iteration_costs
 from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, flattened, stored_manifest
 from divea.runs.prepare import prepare
-from divea.runs.tables import mappings_table, write_mappings_parquet, write_mappings_tsv, write_ranked
+from divea.runs.tables import (
+    mappings_table,
+    tsv_problem,
+    write_mappings_parquet,
+    write_mappings_tsv,
+    write_ranked,
+)
 from divea.types import Matches
 
 
@@ -80,44 +87,50 @@ def align_in(
         The jobs that could not be solved.
     """
     stored = stored_manifest(out)
-    task: AlignmentTask | None = None
-    requested: Manifest | None = None
-    notes: tuple[str, ...] = ()
     if read_task is not None:
         task = read_task()
-        requested, notes = prepare(
-            task, settings or Settings(), limits or Limits(), stored=stored, folder=folder
-        )
     elif stored is None:
         raise InputError("no run to continue: name a task", path=out)
-    elif settings is not None:
+    else:
         _check_unchanged(settings, stored, out)
+        task, settings, folder = read_stored_task(out, stored), stored.settings, stored.folder
+    requested, notes = prepare(task, settings or Settings(), limits or Limits(), stored=stored, folder=folder)
     with closing(open_run(out, task, requested, stored)) as run:
         del task
         log = Log(out, listener)
         for note in notes:
             log("note", text=note)
-        log("started", subtasks=run.manifest.settings.subtasks, iterations=run.manifest.settings.iterations)
+        _log_start(log, run)
         is_finished = run.is_finished()
         if is_finished:
             log("finished before")
         if is_finished and observe is None:
             return []
+        if run.add_processor(requested.processors[0]):
+            kinds = ", then ".join(run.manifest.processors)
+            log("note", text=f"continued on another kind of processor ({kinds}): the last digits may differ")
         with closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers:
             return _align(run, workers, log, observe, is_finished=is_finished)
 
 
-def _check_unchanged(settings: Settings, stored: Manifest, run: Path) -> None:
+def _log_start(log: Log, run: RunDirectory) -> None:
+    settings = run.manifest.settings
+    costs = iteration_costs(run.task, settings, run.manifest.device)
+    log("started", subtasks=settings.subtasks, iterations=settings.iterations, costs=costs)
+
+
+def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path) -> None:
     """Raise InputError if a setting that was given is not that of the run."""
     effective = flattened(stored.settings.plain())
-    given = flattened(settings.given())
+    given = flattened(settings.given()) if settings is not None else {}
     differences = [
         f"{path} {effective.get(path)!r}, now {value!r}"
         for path, value in given.items()
         if effective.get(path) != value
     ]
     if differences:
-        raise InputError(f"is a run with other settings ({'; '.join(differences)})", path=run)
+        what = f"is a run with other settings ({'; '.join(differences)})"
+        raise InputError(f"{what}; name another folder to start a new run", path=run)
 
 
 def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
@@ -301,9 +314,9 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
     table = mappings_table(outcome, run.task, _confidence_threshold(outcome, run.manifest.settings, log))
     run.commit_division(outcome.division)
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
-    try:
+    if problem := tsv_problem(table):
+        log("note", text=f"no {MAPPINGS_TSV}: {problem}")
+        run.commit_absence(MAPPINGS_TSV, made_from)
+    else:
         run.commit(MAPPINGS_TSV, made_from, lambda path: write_mappings_tsv(table, path))
-    except InputError as error:
-        # TSV cannot hold a label with a tab; Parquet can. A full disk fails again below.
-        log("note", text=f"no {MAPPINGS_TSV}: {error}")
     run.commit(MAPPINGS, made_from, lambda path: write_mappings_parquet(table, path))

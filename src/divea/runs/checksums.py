@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from divea.division import Subtask
 from divea.executors import Job
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.labels import LABEL
-from divea.io import checksum
+from divea.io import checksum, file_checksum
+from divea.runs.layout import files_of
 
 
 def task_checksums(task: AlignmentTask) -> dict[str, str]:
@@ -22,6 +24,20 @@ def task_checksums(task: AlignmentTask) -> dict[str, str]:
         "target graph": _graph_checksum(task.target),
         "seeds": checksum(task.seeds.pairs),
     }
+
+
+def folder_checksum(place: Path, folder: str) -> str:
+    """The checksum of the names and bytes of the files in a task or division folder that divea wrote.
+
+    Parameters
+    ----------
+    place
+        Where the folder is.
+    folder
+        Its name in a run: `TASK` or `DIVISION`.
+    """
+    files = files_of(place, folder)
+    return checksum(*(f"{path.relative_to(place).as_posix()} {file_checksum(path)}" for path in files))
 
 
 def job_checksum(job: Job) -> str:

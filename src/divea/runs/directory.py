@@ -1,10 +1,15 @@
-"""The run directory: the only state of a run. Kill the process at any moment, start it again, and it goes
-on.
+"""The run directory: the only state of a run. Kill the process at any moment, start it again, and it
+continues.
+
+A file is replaced only if the journal names it or if its bytes stay the same, and nothing is written through
+a symbolic link: whatever divea did not write stays as it is.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +21,29 @@ from divea.errors import InputError
 from divea.executors import Job
 from divea.graphs import AlignmentTask, load_task, save_task
 from divea.graphs.ids import contains
-from divea.io import checksum, file_checksum, new_file, reported, sweep
+from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
 from divea.loop.solve import Solved
-from divea.runs.checksums import job_checksum, task_checksums
+from divea.runs.checksums import folder_checksum, job_checksum, task_checksums
 from divea.runs.journal import Entry, Journal
-from divea.runs.layout import DIVISION, LOCK, MAPPINGS, RANKED, TASK, is_result, is_run, result_file
+from divea.runs.layout import (
+    DIVISION,
+    LOCK,
+    SIGNATURE,
+    TABLES,
+    TASK,
+    files_of,
+    is_result,
+    is_run,
+    result_file,
+)
 from divea.runs.lock import Lock
 from divea.runs.manifest import Manifest
 from divea.types import Matches
+
+ABSENT = "absent"
+"""In place of a checksum: the run is complete without this file."""
+
+_ARRAYS = ("source", "target", "score", "mutual", "top_sums")
 
 
 def write_solved(solved: Solved, path: Path) -> None:
@@ -43,15 +63,26 @@ def write_solved(solved: Solved, path: Path) -> None:
 def read_solved(path: Path, subtask: Subtask) -> Solved | None:
     """The result, or None if it is not a result of this subtask."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("source", "target", "score", "mutual", "top_sums")}
-    except (
-        Exception
-    ):  # zipfile and numpy may raise anything on a damaged archive; the subtask is solved again
+        with zipfile.ZipFile(path) as archive:
+            source, target, score, mutual, top_sums = (_stored_array(archive, name) for name in _ARRAYS)
+    except Exception:  # zipfile and numpy may raise anything on a damaged archive
         return None
-    matches = Matches(arrays["source"], arrays["target"], arrays["score"], arrays["mutual"])
-    solved = Solved(matches, arrays["top_sums"])
+    solved = Solved(Matches(source, target, score, mutual), top_sums)
     return solved if fits(solved, subtask) else None
+
+
+def _stored_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an archive that `write_solved` wrote, in no more memory than the archive takes on disk."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("compressed, so divea did not write it")
+    data = archive.read(member)
+    header = io.BytesIO(data)
+    np.lib.format.read_magic(header)
+    shape, is_fortran_ordered, dtype = np.lib.format.read_array_header_1_0(header)
+    if is_fortran_ordered or dtype.hasobject:
+        raise ValueError("divea writes no such arrays")
+    return np.frombuffer(data, dtype, offset=header.tell()).reshape(shape)
 
 
 def fits(solved: Solved, subtask: Subtask) -> bool:
@@ -107,31 +138,61 @@ class RunDirectory:
         )
 
     def commit(self, name: str, made_from: str, write: Callable[[Path], None]) -> None:
-        """Write a temporary file, sync it, rename it, and only then add it to the journal."""
+        """Write a temporary file, add it to the journal, sync it, and rename it.
+
+        The line of the journal comes first, so that the journal names every file that divea ever wrote. If
+        the process ends before the file is there, its checksum is not that of the line, and it is made again.
+        """
         self._lock.check()
-        with new_file(self.path / name) as temporary:
+        final = self._inside(name)
+        with new_file(final) as temporary:
             write(temporary)
             found = file_checksum(temporary)
-        if found is None:
-            raise InputError("cannot be read back", path=self.path / name)
-        self._journal.append(Entry(name, found, made_from))
+            if found is None:
+                raise InputError("cannot be read back", path=final)
+            entry = Entry(name, found, made_from)
+            self._check_replaceable(entry)
+            self._journal.append(entry)
+
+    def commit_absence(self, name: str, made_from: str) -> None:
+        """Record that the run is complete without a file; one that was committed before is removed."""
+        self._lock.check()
+        if self._is_valid(name):
+            self._inside(name).unlink(missing_ok=True)
+        self._journal.append(Entry(name, ABSENT, made_from))
 
     def commit_division(self, division: Division) -> None:
         """Keep the last division, which coverage is measured on."""
         self._lock.check()
-        folder = self.path / DIVISION
-        _remove(folder)
-        write_division(division, self.task, folder, layouts=())
-        self._journal.append(Entry(DIVISION, file_checksum(folder) or "", self.manifest.identity))
+
+        def add_to_journal(new: Path) -> None:
+            entry = Entry(DIVISION, folder_checksum(new, DIVISION), self.manifest.identity)
+            self._check_replaceable(entry)
+            self._journal.append(entry)
+
+        def write(new: Path) -> None:
+            write_division(division, self.task, new, layouts=())
+
+        _replace_folder(self.path, DIVISION, write, before=add_to_journal)
 
     def is_finished(self) -> bool:
-        """Whether the tables are there and every committed file is valid."""
+        """Whether everything that the run promises is there, and every committed file is valid."""
         entries = self._journal.entries
         has_tables = all(
             name in entries and entries[name].made_from == self.manifest.identity
-            for name in (MAPPINGS, RANKED, DIVISION)
+            for name in (*TABLES, DIVISION)
         )
         return has_tables and all(self._is_valid(name) for name in entries if is_result(name))
+
+    def add_processor(self, kind: str) -> bool:
+        """Add a kind of processor to the manifest; false if the run was computed on this kind before."""
+        if kind in self.manifest.processors:
+            return False
+        self._lock.check()
+        processors = [*self.manifest.processors, kind]
+        self.manifest = self.manifest.model_copy(update={"processors": processors})
+        self.manifest.save(self.path)
+        return True
 
     def add_stages(self, stages: list[dict[str, Any]]) -> None:
         """Add what stages cost to the manifest."""
@@ -147,20 +208,44 @@ class RunDirectory:
         entry = self._journal.entries.get(name)
         if entry is None or made_from not in (None, entry.made_from):
             return False
-        return file_checksum(self.path / name) == entry.checksum
+        return is_valid_file(self.path, entry)
+
+    def _inside(self, name: str) -> Path:
+        """The path of a file in the run. Raises InputError if a symbolic link leads out of the run."""
+        path = self.path
+        for part in Path(name).parts:
+            path /= part
+            if path.is_symlink():
+                raise InputError("is a symbolic link, and divea writes through none", path=path)
+        return path
+
+    def _check_replaceable(self, entry: Entry) -> None:
+        """Raise InputError if a file of this name exists that the journal does not name."""
+        path = self.path / entry.file
+        exists = bool(files_of(path, DIVISION)) if entry.file == DIVISION else path.exists()
+        if exists and entry.file not in self._journal.entries and not is_valid_file(self.path, entry):
+            raise InputError("exists, and is not in the journal of this run; move it away", path=path)
 
 
-def open_run(
-    path: Path, task: AlignmentTask | None, wanted: Manifest | None, stored: Manifest | None
-) -> RunDirectory:
+def is_valid_file(run: Path, entry: Entry) -> bool:
+    """Whether a committed file of a run, or its division, has the checksum of the journal."""
+    if entry.checksum == ABSENT:
+        return True
+    found = (
+        folder_checksum(run / DIVISION, DIVISION)
+        if entry.file == DIVISION
+        else file_checksum(run / entry.file)
+    )
+    return found == entry.checksum
+
+
+def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest | None) -> RunDirectory:
     """Start a run, or continue one; a run of something else is refused, with what differs.
 
     Parameters
     ----------
-    task
-        The task, or None for the one that the run holds.
     wanted
-        The manifest that the run should have, or None for the stored one.
+        The manifest that the run should have.
     stored
         The run's manifest, if it has a valid one.
     """
@@ -170,9 +255,11 @@ def open_run(
     lock = Lock(path)
     try:
         with reported(path):
-            sweep(path)
+            for folder in (path, *path.glob("iteration-*")):
+                if folder == path or (folder.is_dir() and not folder.is_symlink()):
+                    sweep(folder)
         manifest = _agreed_manifest(path, wanted, stored)
-        _keep_task(path / TASK, task, manifest)
+        _keep_task(path, task, manifest)
         return RunDirectory(path, lock, manifest)
     except BaseException:
         lock.close()
@@ -180,20 +267,38 @@ def open_run(
 
 
 def _refuse_other_folders(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise InputError("is a file; a run is a folder", path=path)
+    """Raise InputError if the path is something else than a run, an empty folder, or nothing."""
     with reported(path):
-        has_others = path.is_dir() and any(
-            item.name != LOCK and ".partial." not in item.name for item in path.iterdir()
-        )
-    if has_others and not is_run(path):
+        if not path.exists() and not path.is_symlink():
+            return
+        if not path.is_dir():
+            raise InputError("is a file; a run is a folder", path=path)
+        is_empty = all(_is_left_by_start(item) for item in path.iterdir())
+    if not is_empty and not is_run(path):
         raise InputError("exists already, is not empty and is no run of divea; name a new folder", path=path)
 
 
-def _agreed_manifest(path: Path, wanted: Manifest | None, stored: Manifest | None) -> Manifest:
+def _is_left_by_start(path: Path) -> bool:
+    """Whether a run that was killed while it started may have left this file."""
+    if path.name == LOCK and path.is_file():
+        return path.stat().st_size <= len(SIGNATURE) and SIGNATURE.startswith(path.read_bytes())
+    return is_temporary(path.name)
+
+
+def read_stored_task(run: Path, manifest: Manifest) -> AlignmentTask:
+    """The task that a run holds. Raises InputError if it is not the one of the manifest."""
+    try:
+        task = load_task(run / TASK)
+        is_valid = task_checksums(task) == manifest.task
+    except InputError:
+        is_valid = False
+    if not is_valid:
+        raise InputError("is damaged; name the task again to repair it", path=run / TASK)
+    return task
+
+
+def _agreed_manifest(path: Path, wanted: Manifest, stored: Manifest | None) -> Manifest:
     """The run's manifest, if it is the wanted one; a missing or damaged one is written again."""
-    if wanted is None:
-        return stored or Manifest.load(path)
     if stored is None:
         # Results name what they were made from, so none is used that does not belong to this manifest.
         wanted.save(path)
@@ -207,23 +312,57 @@ def _agreed_manifest(path: Path, wanted: Manifest | None, stored: Manifest | Non
     return stored
 
 
-def _keep_task(folder: Path, task: AlignmentTask | None, manifest: Manifest) -> None:
-    """Make sure that the folder holds the task: as it was saved, or saved again."""
+def _keep_task(run: Path, task: AlignmentTask, manifest: Manifest) -> None:
+    """Make sure that the run holds the task: as it was saved, or saved again."""
     try:
-        is_valid = task_checksums(load_task(folder)) == manifest.task
+        read_stored_task(run, manifest)
     except InputError:
-        is_valid = False
-    if is_valid:
-        return
-    if task is None:
-        raise InputError("is damaged; name the task again to repair it", path=folder)
-    _remove(folder)
-    save_task(task, folder)
+        _replace_folder(run, TASK, lambda new: save_task(task, new))
 
 
-def _remove(folder: Path) -> None:
-    with reported(folder):
-        if folder.is_symlink() or folder.is_file():
-            folder.unlink()
-        elif folder.exists():
-            shutil.rmtree(folder)
+def _replace_folder(
+    run: Path, folder: str, write: Callable[[Path], None], before: Callable[[Path], None] | None = None
+) -> None:
+    """Write the task or division folder of a run again; files in it that divea did not write stay.
+
+    Parameters
+    ----------
+    write
+        Writes the new folder, beside the old one.
+    before
+        Called with the new folder before it takes the place of the old one.
+    """
+    final = run / folder
+    new = temporary_path(final)
+    try:
+        with reported(final, new):
+            write(new)
+            if before is not None:
+                before(new)
+            if final.exists() or final.is_symlink():
+                _refuse_links(final)
+                for path in files_of(final, folder):
+                    path.unlink()
+                _move_into(new, final)
+            else:
+                new.rename(final)
+            sync(run)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _move_into(new: Path, final: Path) -> None:
+    """Move all files of a folder to the same places in another one."""
+    _refuse_links(final)
+    for path in sorted(new.iterdir()):
+        if path.is_dir():
+            (final / path.name).mkdir(exist_ok=True)
+            _move_into(path, final / path.name)
+        else:
+            path.replace(final / path.name)
+    sync(final)
+
+
+def _refuse_links(folder: Path) -> None:
+    if folder.is_symlink() or not folder.is_dir():
+        raise InputError("is no folder of this run; move it away", path=folder)

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from divea.division import Division, load_division
 from divea.errors import InputError
-from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task
-from divea.io import file_checksum
-from divea.runs.checksums import task_checksums
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+from divea.io import require_regular
+from divea.runs.directory import is_valid_file, read_stored_task
 from divea.runs.journal import read_journal
-from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TASK
+from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TABLES
 from divea.runs.manifest import Manifest
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
@@ -34,12 +34,13 @@ class FinishedRun:
     @property
     def mappings(self) -> pa.Table:
         """At most one target per source; see `divea.runs.tables.MAPPINGS_SCHEMA`."""
-        return _read(self.path / MAPPINGS, MAPPINGS_SCHEMA)
+        return _read(self.path / MAPPINGS, MAPPINGS_SCHEMA, self.task.source.num_entities)
 
     @property
     def ranked(self) -> pa.Table:
         """Every ranked list; see `divea.runs.tables.RANKED_SCHEMA`."""
-        return _read(self.path / RANKED, RANKED_SCHEMA)
+        most = self.task.source.num_entities * self.manifest.settings.output.top
+        return _read(self.path / RANKED, RANKED_SCHEMA, most)
 
 
 def open_finished(path: Path) -> FinishedRun:
@@ -47,10 +48,8 @@ def open_finished(path: Path) -> FinishedRun:
     manifest = Manifest.load(path)
     if not (path / MAPPINGS).is_file():
         raise InputError(f"is not finished; `divea align --out {path}` continues it", path=path)
-    task = load_task(path / TASK)
+    task = read_stored_task(path, manifest)
     damaged = _damaged(path)
-    if task_checksums(task) != manifest.task:
-        damaged = TASK
     if damaged is not None:
         raise InputError("is damaged; the command that made the run repairs it", path=path / damaged)
     return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
@@ -58,9 +57,9 @@ def open_finished(path: Path) -> FinishedRun:
 
 def _damaged(path: Path) -> str | None:
     """The first file that does not have the checksum of the journal."""
-    checksums = {entry.file: entry.checksum for entry in read_journal(path)}
-    for name in (MAPPINGS, RANKED, DIVISION):
-        if name not in checksums or file_checksum(path / name) != checksums[name]:
+    entries = {entry.file: entry for entry in read_journal(path)}
+    for name in (*TABLES, DIVISION):
+        if name not in entries or not is_valid_file(path, entries[name]):
             return name
     return None
 
@@ -108,8 +107,18 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     return RankedLists(matches, Links.from_pairs(pairs), confidence)
 
 
-def _read(path: Path, schema: pa.Schema) -> pa.Table:
+_MOST_EXPANSION = 200
+"""The most bytes of encoded columns for a byte of the file; ranked lists of real pairs have less than 20."""
+
+
+def _read(path: Path, schema: pa.Schema, most_rows: int) -> pa.Table:
+    """A table with these columns and at most this many rows; its size is checked before it is read."""
     try:
+        require_regular(path)
+        metadata = pq.read_metadata(path)
+        size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+        if metadata.num_rows > most_rows or size > _MOST_EXPANSION * path.stat().st_size:
+            raise InputError("holds more than a run of this task can", path=path)
         table = pq.read_table(path, memory_map=False)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be opened: {error}", path=path) from error

@@ -39,7 +39,7 @@ class Journal:
 
     def append(self, entry: Entry) -> None:
         """Add a line; it is on the disk when this returns."""
-        append_line(self.path, asdict(entry), sync=True)
+        append_line(self.path, asdict(entry), durable=True)
         self.entries[entry.file] = entry
 
 

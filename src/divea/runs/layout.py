@@ -9,21 +9,39 @@ RUN/mappings.parquet, .tsv         at most one target per source
 RUN/ranked.parquet                 every ranked list
 RUN/metrics.json                   figures of an experiment (`divea reproduce`)
 RUN/log.jsonl                      what happened and when
-RUN/lock                           held by the process that works on the run
+RUN/lock                           held by the process that works on the run; its text is the signature
 
-Nothing here is pickled, and no name that a file holds is used as a path.
+Nothing here is pickled, and no name that a file holds is used as a path. Files with other names are never
+read, replaced or removed.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+
+from divea.errors import InputError
+from divea.io import require_regular
 
 MANIFEST, JOURNAL, LOG, LOCK = "manifest.json", "journal.jsonl", "log.jsonl", "lock"
 TASK, DIVISION = "task", "division"
 MAPPINGS, MAPPINGS_TSV, RANKED, METRICS = "mappings.parquet", "mappings.tsv", "ranked.parquet", "metrics.json"
+TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED)
+
+FORMAT = {"format": "divea run", "version": 2}
+"""Starts the manifest of a run."""
+
+SIGNATURE = b"This folder is a run of divea.\n"
+"""The text of the lock file: it tells a run from any other folder, even before there is a manifest."""
 
 _RESULTS = re.compile(r"iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked)\.\w+")
+_FILES_OF_FOLDERS = {
+    TASK: re.compile(
+        r"task\.json|seeds\.npy|(source|target)/((entities|relations|attributes|predicates)\.arrow|triples\.npy)"
+    ),
+    DIVISION: re.compile(r"division\.json|arrays/\w+\.npy"),
+}
 
 
 def result_file(iteration: int, subtask: int) -> str:
@@ -40,6 +58,37 @@ def is_result(name: str) -> bool:
     return _RESULTS.fullmatch(name) is not None
 
 
+def files_of(place: Path, folder: str) -> list[Path]:
+    """The files in a task or division folder that have names which divea gives, in order of their paths.
+
+    Parameters
+    ----------
+    place
+        Where the folder is.
+    folder
+        Its name in a run: `TASK` or `DIVISION`.
+    """
+    pattern = _FILES_OF_FOLDERS[folder]
+    return sorted(path for path in place.rglob("*") if pattern.fullmatch(path.relative_to(place).as_posix()))
+
+
 def is_run(path: Path) -> bool:
-    """Whether a folder is a run, damaged or not."""
-    return (path / MANIFEST).is_file() or (path / JOURNAL).is_file()
+    """Whether a folder is a run, damaged or not: by the signature, or by the format of the manifest."""
+    if _start(path / LOCK, len(SIGNATURE)) == SIGNATURE:
+        return True
+    try:
+        require_regular(path / MANIFEST)
+        content = json.loads((path / MANIFEST).read_bytes())
+    except (OSError, InputError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT["format"]
+
+
+def _start(path: Path, count: int) -> bytes | None:
+    """The first bytes of a regular file; None if it cannot be read."""
+    try:
+        require_regular(path)
+        with path.open("rb") as file:
+            return file.read(count)
+    except (OSError, InputError):
+        return None

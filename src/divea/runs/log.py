@@ -22,7 +22,7 @@ class Log:
         self._listener = listener
 
     def __call__(self, event: str, **facts: Any) -> None:
-        append_line(self._path, {"time": round(time.time(), 3), "event": event, **facts}, sync=False)
+        append_line(self._path, {"time": round(time.time(), 3), "event": event, **facts}, durable=False)
         if self._listener is not None:
             self._listener(event, **facts)
 

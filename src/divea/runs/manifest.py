@@ -12,16 +12,14 @@ from pydantic import Field
 from divea.config import Settings
 from divea.config.group import Group
 from divea.errors import InputError
-from divea.io import checksum, new_file
-from divea.runs.layout import MANIFEST
-
-FORMAT = {"format": "divea run", "version": 2}
+from divea.io import checksum, new_file, require_regular
+from divea.runs.layout import FORMAT, MANIFEST
 
 
 class Manifest(Group):
     """Everything that decides the result of a run.
 
-    Runs whose manifests are equal, except for `stages` and `folder`, give the same tables.
+    Runs whose manifests are equal, except for `folder` and `stages`, give the same tables.
     """
 
     settings: Settings
@@ -37,6 +35,8 @@ class Manifest(Group):
     """Checksums of the parts of the task."""
     versions: dict[str, str]
     """Versions of the libraries that affect results."""
+    processors: list[str] = Field(min_length=1)
+    """The kinds of processors that the run was computed on, in order."""
     folder: str | None = None
     """The task folder as it was named. It explains ids in a gold file and decides nothing."""
     stages: list[dict[str, Any]] = Field(default_factory=list)
@@ -118,9 +118,10 @@ def flattened(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
+        require_regular(path)
         content = json.loads(path.read_text())
         is_valid = content.pop("checksum") == _checksum(content)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+    except (OSError, InputError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
     return content if is_valid else None
 

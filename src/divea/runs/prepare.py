@@ -10,7 +10,7 @@ from divea.graphs import AlignmentTask
 from divea.models import make_model
 from divea.resources.budget import job_memory
 from divea.resources.limits import Limits
-from divea.resources.machine import cores, resolve_device
+from divea.resources.machine import cores, processor, resolve_device
 from divea.resources.plan import Plan, mean_size, plan_subtasks
 from divea.runs.checksums import task_checksums
 from divea.runs.manifest import Manifest, library_versions
@@ -60,6 +60,7 @@ def prepare(
             "subtasks_per_job": subtasks_per_job,
             "task": task_checksums(task),
             "versions": library_versions(),
+            "processors": [processor(device)],
             "folder": folder,
         },
         allow_unused=True,
@@ -70,7 +71,11 @@ def prepare(
 def _plan(
     task: AlignmentTask, settings: Settings, device: str, limits: Limits, stored: Manifest | None
 ) -> Plan:
-    if stored is not None and settings.subtasks is None and settings.size in (None, stored.settings.size):
+    if (
+        stored is not None
+        and settings.subtasks in (None, stored.settings.subtasks)
+        and settings.size in (None, stored.settings.size)
+    ):
         return Plan(stored.settings.subtasks or 1, stored.settings.size)
     return plan_subtasks(task, settings, device, limits)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from divea.errors import InputError
+from divea.runs.eta import Eta, number
 from divea.runs.journal import read_journal
 from divea.runs.layout import MAPPINGS, is_run
 from divea.runs.lock import is_locked
@@ -23,7 +24,7 @@ class Status:
 
     path: Path
     state: str
-    """running, finished, incomplete (some subtasks failed), stopped or damaged."""
+    """running, finished, incomplete (some subtasks failed), stopped, damaged or unreadable."""
     iteration: int
     """From 1; 0 before the first."""
     iterations: int
@@ -36,6 +37,12 @@ class Status:
     """The model of the iteration."""
     seconds: float
     """Seconds since the last event."""
+    seconds_left: float | None = None
+    """Estimated seconds until a running run ends; None if that is not known yet."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures as plain JSON types; `subtasks` counts those of the iteration."""
+        return {**asdict(self), "path": str(self.path)}
 
 
 def status_of(path: Path) -> Status:
@@ -44,24 +51,27 @@ def status_of(path: Path) -> Status:
         raise InputError("no such folder", path=path)
     if not is_run(path):
         raise InputError("is no run of divea", path=path)
+    now = time.time()
     manifest = _manifest(path)
     files = [entry.file for entry in read_journal(path)]
     events = read_log(path)
     iteration = _last(events, "iteration")
-    number = _number(iteration, "iteration", -1)
+    current = _count(iteration, "iteration", -1)
     failed = sum(event["event"] == "failed" for event in _since_last_start(events))
     settings = manifest.settings if manifest is not None else None
+    state = _state(path, manifest, files, events, failed)
     return Status(
         path=path,
-        state=_state(path, manifest, files, events, failed),
-        iteration=number + 1,
+        state=state,
+        iteration=current + 1,
         iterations=settings.iterations if settings else 0,
-        solved=len({name for name in files if name.startswith(f"iteration-{number}/")}),
-        subtasks=_number(iteration, "subtasks", (settings.subtasks or 0) if settings else 0),
-        pseudo_seeds=_number(_last(events, "learned"), "pseudo_seeds", 0),
+        solved=len({name for name in files if name.startswith(f"iteration-{current}/")}),
+        subtasks=_count(iteration, "subtasks", (settings.subtasks or 0) if settings else 0),
+        pseudo_seeds=_count(_last(events, "learned"), "pseudo_seeds", 0),
         failed=failed,
-        model=settings.model_at(max(number, 0)).name if settings else "",
-        seconds=time.time() - _number(events[-1], "time", 0) if events else 0.0,
+        model=settings.model_at(max(current, 0)).name if settings else "",
+        seconds=max(now - number(events[-1], "time"), 0.0) if events else 0.0,
+        seconds_left=_seconds_left(events, now) if state == "running" else None,
     )
 
 
@@ -71,7 +81,23 @@ def runs_in(folder: Path) -> list[Status]:
         raise InputError("no such folder", path=folder)
     if is_run(folder):
         return [status_of(folder)]
-    return [status_of(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_run(path)]
+    found = (_status_or_none(path) for path in sorted(folder.iterdir()))
+    return [status for status in found if status is not None]
+
+
+def _status_or_none(path: Path) -> Status | None:
+    """The state of a run; None if the path is no run. What may not be read does not hide other runs."""
+    try:
+        return status_of(path) if path.is_dir() and is_run(path) else None
+    except (OSError, InputError):
+        return Status(path, "unreadable", 0, 0, 0, 0, 0, 0, "", 0.0)
+
+
+def _seconds_left(events: list[Event], now: float) -> float | None:
+    eta = Eta()
+    for event in events:
+        eta.observe(event["event"], event, number(event, "time"))
+    return eta.seconds_left(now)
 
 
 def _manifest(path: Path) -> Manifest | None:
@@ -101,9 +127,5 @@ def _since_last_start(events: list[Event]) -> list[Event]:
     return events[starts[-1] :] if starts else events
 
 
-def _number(event: Event, name: str, default: int) -> int:
-    """A number of the log, which may hold anything if it was written by somebody else."""
-    value = event.get(name)
-    if isinstance(value, int | float) and abs(value) < 1 << 62:
-        return int(value)
-    return default
+def _count(event: Event, name: str, default: int) -> int:
+    return int(number(event, name, default))

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from divea.formats.delimited import write_columns
+from divea.errors import InputError
+from divea.formats.delimited import check_characters, write_columns
 from divea.graphs import AlignmentTask
 from divea.graphs.labels import LABEL
 from divea.loop.loop import Outcome
+from divea.runs.layout import MAPPINGS_TSV
 
 MAPPINGS_SCHEMA = pa.schema(
     [
@@ -83,6 +85,15 @@ def write_mappings_parquet(table: pa.Table, path: Path) -> None:
     """Write the mappings as Parquet."""
     with _parquet(path, table.schema) as writer:
         writer.write_table(table)
+
+
+def tsv_problem(table: pa.Table) -> str | None:
+    """Why the mappings cannot be written as TSV, such as a label with a tab; None if they can."""
+    try:
+        check_characters(table, Path(MAPPINGS_TSV))
+    except InputError as error:
+        return error.message
+    return None
 
 
 def write_mappings_tsv(table: pa.Table, path: Path) -> None:

@@ -1,0 +1,133 @@
+"""How long a run will still take: from what its subtasks took so far, and what models cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from divea.config import ModelSettings, Settings
+from divea.config.models import BUILT_IN_OPTIONS, LabelPropagationOptions
+from divea.graphs import AlignmentTask
+from divea.resources.costs import COSTS, triples_per_entity
+from divea.resources.plan import mean_size
+
+
+def iteration_costs(task: AlignmentTask, settings: Settings, device: str) -> list[float | None]:
+    """The estimated seconds of one subtask in each iteration; None where the model was not measured.
+
+    Only their ratios count: `Eta` scales them by what was measured in the run.
+
+    Examples
+    --------
+    >>> from divea.graphs.planted import planted_pair
+    >>> costs = iteration_costs(planted_pair().task, Settings.preset("best", subtasks=2), "cpu")
+    >>> len(costs), costs[-1] > 5 * costs[0]
+    (7, True)
+    """
+    size = settings.size or mean_size(task, settings.subtasks or 1)
+    triples = size * triples_per_entity(task)
+    return [_seconds(model, device, size, triples) for model in settings.models()]
+
+
+def _seconds(model: ModelSettings, device: str, size: int, triples: float) -> float | None:
+    """The estimated seconds of a subtask: the sum over the models of an ensemble."""
+    total = 0.0
+    for name in model.names:
+        if (name, device) not in COSTS:
+            return None
+        total += COSTS[name, device].seconds.at(size, triples) * _relative_work(name, model.options(name))
+    return round(total, 3)
+
+
+def _relative_work(name: str, options: Any) -> float:
+    """The work with these options, relative to the options that the costs were measured with."""
+    if isinstance(options, LabelPropagationOptions):
+        heads = (options.rounds - 1) * options.draft_heads + options.heads
+        # Measured with seven sets of options: this is within 15 % of each.
+        return heads * options.width / (6 * 512 * 16) * math.sqrt(options.labels / 1024)
+    published = BUILT_IN_OPTIONS[name]()
+    return float(options.steps / published.steps)  # type: ignore[attr-defined]
+
+
+class Eta:
+    """Estimates the remaining time of a run from its events, live or read from a log.
+
+    The time of a subtask is the mean of those that the same model has solved. For a model that has solved
+    none yet, it is the estimated cost, scaled by how long the others took compared with their estimates.
+    """
+
+    def __init__(self) -> None:
+        self.began: float | None = None
+        self.since = 0.0
+        """When the last subtask was solved, or solving began."""
+        self.iteration = self.iterations = self.subtasks = self.done = 0
+        self._costs: list[float | None] = []
+        self._seconds: dict[float | None, float] = {}
+        self._solved: dict[float | None, int] = {}
+        self._divisions = 0
+        self._seconds_beside = 0.0
+
+    def observe(self, event: str, facts: Mapping[str, Any], at: float) -> None:
+        """Take note of an event. A log may hold anything: what is no number counts as 0."""
+        if event == "started":
+            self.began, self.since, self.iteration, self.done = at, at, 0, 0
+            self.iterations, self.subtasks = _count(facts, "iterations"), _count(facts, "subtasks")
+            costs = facts.get("costs")
+            self._costs = [_cost(value) for value in costs] if isinstance(costs, list) else []
+        elif event == "iteration":
+            self.iteration, self.subtasks = _count(facts, "iteration"), _count(facts, "subtasks")
+            self.done, self.since = _count(facts, "solved_before"), at
+        elif event in ("solved", "failed"):
+            subtasks = facts.get("subtasks")
+            count = len(subtasks) if isinstance(subtasks, list | tuple) else 0
+            cost = self._cost_of(self.iteration)
+            self._seconds[cost] = self._seconds.get(cost, 0.0) + max(at - self.since, 0.0)
+            self._solved[cost] = self._solved.get(cost, 0) + count
+            self.done, self.since = self.done + count, at
+        elif event == "stage" and facts.get("stage") in ("divide", "learn"):
+            self._divisions += facts["stage"] == "divide"
+            self._seconds_beside += max(number(facts, "seconds"), 0.0)
+            self.since = at
+
+    def seconds_left(self, at: float) -> float | None:
+        """The estimated seconds until the run ends; None before the first subtask is solved."""
+        if not any(self._solved.values()) or not 0 < self.iterations <= 1000:
+            return None
+        later = range(self.iteration + 1, self.iterations)
+        left = sum(self.subtasks * self._seconds_of_subtask(iteration) for iteration in later)
+        beside = self._seconds_beside / max(self._divisions, 1) * len(later)
+        unsolved, current = self.subtasks - self.done, self._seconds_of_subtask(self.iteration)
+        if unsolved > 0:
+            left += unsolved * current - min(max(at - self.since, 0.0), current)
+        return left + beside
+
+    def _seconds_of_subtask(self, iteration: int) -> float:
+        cost = self._cost_of(iteration)
+        if self._solved.get(cost):
+            return self._seconds[cost] / self._solved[cost]
+        expected = sum(known * count for known, count in self._solved.items() if known is not None)
+        if cost is None or not expected:
+            return sum(self._seconds.values()) / sum(self._solved.values())
+        took = sum(seconds for known, seconds in self._seconds.items() if known is not None)
+        return cost * took / expected
+
+    def _cost_of(self, iteration: int) -> float | None:
+        return self._costs[iteration] if 0 <= iteration < len(self._costs) else None
+
+
+def number(facts: Mapping[str, Any], name: str, default: float = 0) -> float:
+    """A number of an event, which may hold anything if it was written by somebody else."""
+    value = facts.get(name)
+    if isinstance(value, int | float) and abs(value) < 1 << 62:
+        return value
+    return default
+
+
+def _count(facts: Mapping[str, Any], name: str) -> int:
+    return max(int(number(facts, name)), 0)
+
+
+def _cost(value: Any) -> float | None:
+    is_cost = isinstance(value, int | float) and 0 < value < 1e12
+    return float(value) if is_cost else None
