@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divea import KnowledgeGraph
 from divea.graphs.labels import LabelInterner, as_labels, find_labels, hash_labels, rank_of
 
 words = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=60)
@@ -93,3 +94,69 @@ def test_a_label_with_the_hash_of_another_is_not_found():
     known = as_labels(["a"])
     hash_of_another = hash_labels(as_labels(["b"]))
     assert find_labels(as_labels(["b"]), known, hash_of_another).tolist() == [-1]
+
+
+NAMESAKES = ["Albert_Einstein1", "izBOU(MfaBwWeY1V"]
+"""Two labels with the same hash, found by a search of a second."""
+
+
+def test_labels_with_the_same_hash_are_two_entities():
+    assert len(set(hash_labels(as_labels(NAMESAKES)).tolist())) == 1
+    triples = [(NAMESAKES[0], "r", "x"), (NAMESAKES[1], "r", "y"), (NAMESAKES[0], "s", "y")]
+    graph, again = (KnowledgeGraph.from_triples(rows) for rows in (triples, triples[::-1]))
+    assert graph.num_entities == 4 and graph == again
+    assert graph.label(graph.find([*NAMESAKES, "x", "nobody"])) == [*NAMESAKES, "x", None]
+
+
+@given(st.lists(words, max_size=6), words, st.integers(1, 4))
+def test_labels_are_compared_as_text_however_many_share_a_hash(batches, others, hashes):
+    def few_hashes(labels):
+        return np.array([len(label) % hashes for label in labels.to_pylist()], dtype=np.uint64)
+
+    flat = [value for batch in batches for value in batch]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("divea.graphs.labels.hash_labels", few_hashes)
+        interner = LabelInterner()
+        codes = [interner.add(as_labels(batch)) for batch in [*batches, *batches]]
+        labels, id_of_code = interner.finish()
+        found = find_labels(as_labels(flat + others), labels, few_hashes(labels))
+    expected = sorted(set(flat), key=lambda label: (len(label) % hashes, label.encode()))
+    assert labels.to_pylist() == expected
+    ids = id_of_code[np.concatenate([np.zeros(0, dtype=np.int32), *codes])]
+    assert labels.take(pa.array(ids)).to_pylist() == flat + flat
+    position = {label: i for i, label in enumerate(expected)}
+    assert found.tolist() == [position.get(label, -1) for label in flat + others]
+
+
+def test_an_interner_keeps_the_text_of_a_label_that_shares_its_hash_once():
+    """Otherwise a small file of such labels, repeated, could fill the memory."""
+    interner = LabelInterner()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("divea.graphs.labels.hash_labels", lambda labels: np.zeros(len(labels), np.uint64))
+        for _ in range(100):
+            interner.add(as_labels(["a" * 1000, "b" * 1000, "c" * 1000, "d" * 1000] * 5))
+        assert interner._count <= 8
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_long_labels_have_the_hash_of_their_words(count):
+    """Few long labels are hashed one by one, many of them together."""
+    values = [chr(97 + number % 26) * (5000 - number) for number in range(count)]
+    assert hash_labels(as_labels(values)).tolist() == [reference_hash(value) for value in values]
+
+
+def reference_hash(label):
+    text = label.encode()
+    state = len(text) * 0xD6E8FEB86659FD93 % 2**64
+    words = [int.from_bytes(text[at : at + 8], "little") for at in range(0, len(text), 8)]
+    for word in [*words, 0]:
+        state = (state ^ word) * 0x9E3779B97F4A7C15 % 2**64
+        state ^= state >> 32
+    return state
+
+
+def test_many_hashes_in_one_bucket_are_found_by_a_binary_search():
+    """Their upper bits are equal, so one bucket holds all of them: steps through it would take a minute."""
+    known = np.arange(200_000, dtype=np.uint64)
+    wanted = known[::-1].copy()
+    assert np.array_equal(rank_of(wanted, known), wanted.astype(np.int32))

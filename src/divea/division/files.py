@@ -23,6 +23,8 @@ from divea.errors import InputError
 from divea.formats.delimited import write_columns, write_numbers
 from divea.formats.layouts import Layout
 from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.graphs.arrays import open_array, read_description, require_ids
+from divea.graphs.ids import contains
 from divea.io import new_folder
 from divea.registry import LAYOUTS
 from divea.types import Ids
@@ -115,7 +117,7 @@ def _write_arrays(division: Division, folder: Path) -> None:
         np.save(
             folder / "arrays" / f"{name}_ends.npy", np.cumsum([len(ids) for ids in lists], dtype=np.int64)
         )
-    np.save(folder / "arrays" / "groups.npy", division.groups)
+    np.save(folder / "arrays" / "groups.npy", division.groups.astype(np.int32))
     about = {
         **FORMAT,
         "subtasks": len(division.subtasks),
@@ -126,38 +128,88 @@ def _write_arrays(division: Division, folder: Path) -> None:
 
 
 def load_division(folder: str | Path, task: AlignmentTask) -> Division:
-    """Open a division that `write_division` wrote; `task` is the task that it divides."""
+    """Open a division that `write_division` wrote; `task` is the task that it divides.
+
+    Somebody else may have written the folder, so types, sizes and ids are checked before they are used. The
+    task may have other seeds than the one that was divided: anchors are not checked. Raises InputError, which
+    names the file.
+    """
     folder = Path(folder)
+    path = folder / "division.json"
     try:
-        about = json.loads((folder / "division.json").read_text())
-        if {key: about.pop(key) for key in FORMAT} != FORMAT:
-            raise ValueError(f"another format, this release reads {FORMAT}")
-        groups = np.load(folder / "arrays" / "groups.npy", allow_pickle=False)
-        columns = {name: _load_lists(folder / "arrays", name, about["subtasks"]) for name in _LISTS}
-        notes = tuple(str(note) for note in about["notes"])
-        shares = Shares(**about["shares"]) if about["shares"] else None
-    except Exception as error:  # numpy evaluates array headers: a damaged one may raise anything
+        about = read_description(path)
+    except InputError as error:
         raise InputError(f"not a divea division ({error})", path=folder) from error
+    if not isinstance(about, dict) or {key: about.get(key) for key in FORMAT} != FORMAT:
+        raise InputError(f"has another format; this release reads {FORMAT}", path=path)
+    shares, notes = _shares(about.get("shares"), path), about.get("notes")
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InputError("notes is not a list of texts", path=path)
+    arrays = folder / "arrays"
+    groups = open_array(arrays / "groups.npy", np.int32)
     if len(groups) != task.source.num_entities:
         raise InputError(
             f"divides a source of {len(groups)} entities, but the task has {task.source.num_entities}",
             path=folder,
         )
-    for name in _LISTS:
-        graph = task.target if name in ("target_entities", "candidates") else task.source
-        for ids in columns[name]:
-            if len(ids) and not 0 <= ids.min() <= ids.max() < graph.num_entities:
-                raise InputError(f"{name} holds ids that the task does not have", path=folder)
+    lists = {name: _open_lists(arrays, name, task) for name in _LISTS}
+    count = about.get("subtasks")
+    if any(len(lists[name]) != count for name in _LISTS):
+        raise InputError(f"subtasks: {count!r} is not the number of lists in arrays", path=path)
     subtasks = tuple(
-        Subtask.of(index, task, **{name: columns[name][index] for name in _LISTS})
-        for index in range(about["subtasks"])
+        Subtask.of(index, task, **{name: lists[name][index] for name in _LISTS})
+        for index in range(len(lists["unmatched"]))
     )
-    return Division(subtasks, groups, notes, shares)
+    _require_subtasks(subtasks, np.array(groups), arrays)
+    return Division(subtasks, np.array(groups), tuple(notes), shares)
 
 
-def _load_lists(folder: Path, name: str, count: int) -> list[Ids]:
-    joined = np.load(folder / f"{name}.npy", allow_pickle=False)
-    ends = np.load(folder / f"{name}_ends.npy", allow_pickle=False)
-    if joined.ndim != 1 or joined.dtype != np.int32 or ends.shape != (count,):
-        raise ValueError(f"{name} is damaged")
+def _shares(found: object, path: Path) -> Shares | None:
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise InputError("shares is not an object", path=path)
+    source, connecting = found.get("source"), found.get("connecting")
+    if not isinstance(source, int | float) or not isinstance(connecting, int | float):
+        raise InputError("shares has no numbers source and connecting", path=path)
+    try:
+        return Shares(source, connecting)
+    except InputError as error:
+        raise InputError(str(error), path=path) from error
+
+
+def _open_lists(folder: Path, name: str, task: AlignmentTask) -> list[Ids]:
+    """A list of entities for each subtask."""
+    path, ends_path = folder / f"{name}.npy", folder / f"{name}_ends.npy"
+    joined, ends = open_array(path, np.int32), np.array(open_array(ends_path, np.int64))
+    graph = task.target if name in ("target_entities", "candidates") else task.source
+    require_ids(joined, graph.num_entities, path, "entity")
+    # Lists that overlap would make a small file large.
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    if (starts[1:] < starts[:-1]).any() or starts[-1] != len(joined):
+        raise InputError(f"is damaged (its lists do not fit {path.name})", path=ends_path)
     return np.split(joined, ends[:-1]) if len(ends) else []
+
+
+def _require_subtasks(subtasks: tuple[Subtask, ...], groups: Ids, folder: Path) -> None:
+    """Raise InputError if a subtask breaks the contract that `check_division` checks, anchors aside."""
+    if len(groups) and not -1 <= groups.min() <= groups.max() < len(subtasks):
+        raise InputError(f"has parts outside -1..{len(subtasks) - 1}", path=folder / "groups.npy")
+    matched_here = np.sort(
+        np.concatenate([np.zeros(0, dtype=np.int32), *(one.unmatched for one in subtasks)])
+    )
+    if (matched_here[1:] == matched_here[:-1]).any():
+        raise InputError("holds an entity twice", path=folder / "unmatched.npy")
+    for subtask in subtasks:
+        for name, roles, entities in (
+            ("source_entities", subtask.unmatched, subtask.source_entities),
+            ("target_entities", subtask.candidates, subtask.target_entities),
+        ):
+            path = folder / f"{name}.npy"
+            if (entities[1:] == entities[:-1]).any():
+                raise InputError(f"subtask {subtask.index} holds an entity twice", path=path)
+            if not contains(entities, roles).all():
+                raise InputError(f"subtask {subtask.index} lacks entities that it matches", path=path)
+        if (subtask.candidates[1:] == subtask.candidates[:-1]).any():
+            path = folder / "candidates.npy"
+            raise InputError(f"subtask {subtask.index} holds an entity twice", path=path)

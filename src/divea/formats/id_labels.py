@@ -36,7 +36,9 @@ class IdLabels:
         self.labels = labels.take(pa.array(order))
 
     def find(self, ids: pa.Array) -> Ids:
-        """The position in `labels` of each id, -1 for an unknown id."""
+        """The position in `labels` of each id, -1 for an unknown id; ids may be dictionary-encoded."""
+        if pa.types.is_dictionary(ids.type):
+            return self.find(ids.dictionary)[ids.indices.to_numpy()]
         return find_labels(ids, self._ids, self._hashes)
 
     def labelled(self, ids: pa.Array, path: Path, line: int, relations: IdLabels | None = None) -> pa.Array:

@@ -1,25 +1,57 @@
-"""Parquet files of triples or links, with columns of labels or of integer ids."""
+"""Parquet files of triples or links, with columns of labels or of integer ids.
+
+A Parquet file of a few kilobytes can hold billions of rows, and a label of a megabyte in each of them. No
+file is read that would expand to more than `MOST_EXPANSION` times its size and `FREE_EXPANSION` bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from divea.errors import InputError
+from divea.formats.parquet_pages import Pages, read_pages
 from divea.formats.stream import reading
 from divea.graphs.labels import LABEL
+from divea.io import require_regular
+
+MOST_EXPANSION = 100
+"""The most bytes of values for a byte of a Parquet file. Files of real graphs have less than 30."""
+FREE_EXPANSION = 64 << 20
+"""Bytes of values that a file of any size may have in addition."""
+_PASSING = 4
+"""How many times these bytes may pass through without being kept: a graph keeps each label once."""
+
+_ROWS = 1 << 16
+"""Rows of a batch."""
+_BATCH_BYTES = 32 << 20
+"""Bytes after which a batch ends, even if it has fewer rows."""
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """An open Parquet file. Raises InputError if it is damaged, when it is opened and while it is read."""
+def open_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[pq.ParquetFile]:
+    """An open Parquet file. Raises InputError if it is damaged, when it is opened and while it is read.
+
+    Parameters
+    ----------
+    columns
+        The columns that will be read, None for all. InputError is raised if they would expand too much, as
+        long as every value is kept once; see `read_label_columns` for values that are repeated.
+    """
+    with _opened(path) as file:
+        _refuse_expansion(path, read_pages(path, file, columns).expanded)
+        yield file
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     with reading(path):
-        if path.is_dir():
-            raise InputError("is a folder, not a file", path=path)
+        require_regular(path)
         if path.stat().st_size == 0:
             raise InputError("is empty", path=path)
         try:
@@ -31,35 +63,122 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             raise InputError(f"not a readable Parquet file ({error})", path=path) from error
 
 
+def _most_expanded(path: Path) -> int:
+    return MOST_EXPANSION * path.stat().st_size + FREE_EXPANSION
+
+
+def _refuse_expansion(path: Path, expanded: int) -> None:
+    if expanded > (most := _most_expanded(path)):
+        raise InputError(
+            f"would expand to more than {most >> 20} MiB (the limit is {FREE_EXPANSION >> 20} MiB and "
+            f"{MOST_EXPANSION} times its size)",
+            path=path,
+        )
+
+
 def column_names(path: Path) -> list[str]:
     """The names of the columns of a Parquet file."""
-    with open_parquet(path) as file:
+    with _opened(path) as file:
         return list(file.schema_arrow.names)
 
 
-def read_label_columns(path: Path, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-    """The named columns as labels, in batches; integers become decimal text."""
-    with open_parquet(path) as file:
-        missing = [name for name in names if name not in file.schema_arrow.names]
-        if missing:
-            found = ", ".join(file.schema_arrow.names)
-            raise InputError(f"has no column '{missing[0]}' (found: {found})", path=path)
-        for batch in file.iter_batches(columns=list(names)):
-            yield [_labels_of_column(batch[name], name, path) for name in names]
+def read_label_columns(path: Path, names: Sequence[str], *, keep: bool = True) -> Iterator[list[pa.Array]]:
+    """The named columns as labels, plain or dictionary-encoded, in batches; integers become decimal text.
+
+    Parameters
+    ----------
+    keep
+        Whether the caller keeps the labels of all rows. If it keeps distinct labels only, repeated ones count
+        less towards what the file may expand to.
+    """
+    with _opened(path) as file:
+        _require_label_columns(file.schema_arrow, names, path)
+        pages = read_pages(path, file, names)
+        _refuse_expansion(path, pages.expanded)
+        rows = _rows_at_a_time(pages, _most_expanded(path) // len(names))
+        # Text that is kept counts in full, and distinct labels that share their starts are kept.
+        divisor = 1 if keep or pages.has_shared_starts else _PASSING
+        text_bytes = 0
+        for table in _batches(file, names, rows):
+            columns = [_labels_of_column(table[name].combine_chunks(), name, path) for name in names]
+            text_bytes += sum(_text_bytes(column, keep) for column in columns)
+            _refuse_expansion(path, text_bytes // divisor)
+            yield columns
+
+
+def read_whole_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """The table of a Parquet file that has exactly these columns, of plain values.
+
+    Raises InputError if the file has other columns, or expands too much.
+    """
+    with _opened(path) as file:
+        if file.schema_arrow != schema:
+            raise InputError("does not have the columns that this release writes", path=path)
+        pages = read_pages(path, file)
+        _refuse_expansion(path, pages.expanded)
+        texts = [field.name for field in schema if field.type == LABEL]
+        rows = _rows_at_a_time(pages, _most_expanded(path) // max(len(texts), 1))
+        text_bytes, tables = 0, [schema.empty_table()]
+        for table in _batches(file, schema.names, rows):
+            table.validate(full=True)
+            text_bytes += sum(pc.sum(pc.binary_length(table[name])).as_py() or 0 for name in texts)
+            _refuse_expansion(path, text_bytes)
+            tables.append(table)
+        return pa.concat_tables(tables)
+
+
+def _require_label_columns(schema: pa.Schema, names: Sequence[str], path: Path) -> None:
+    for name in names:
+        if name not in schema.names:
+            raise InputError(f"has no column '{name}' (found: {', '.join(schema.names)})", path=path)
+        if schema.names.count(name) > 1:
+            raise InputError(f"the column '{name}' appears twice", path=path)
+        kind = schema.field(name).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise InputError(f"the column '{name}' is of type {kind}, not text or integer", path=path)
+
+
+def _rows_at_a_time(pages: Pages, most: int) -> int:
+    """As many rows as stay below `most` bytes if all of them have the longest value that many can share."""
+    return max(1, min(_ROWS, most // max(pages.largest_shared, 1)))
+
+
+def _batches(file: pq.ParquetFile, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    """The rows of a file, read this many at a time and joined to batches of the usual size."""
+    pending: list[pa.RecordBatch] = []
+    for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+        pending.append(batch)
+        if sum(map(len, pending)) >= _ROWS or sum(part.nbytes for part in pending) >= _BATCH_BYTES:
+            yield pa.Table.from_batches(pending)
+            pending = []
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
 def _labels_of_column(column: pa.Array, name: str, path: Path) -> pa.Array:
+    column.validate(full=True)
     if column.null_count:
         raise InputError(f"the column '{name}' has {column.null_count} missing values", path=path)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise InputError(f"the column '{name}' is of type {kind}, not text or integer", path=path)
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(column.type):
         # Converting each distinct id to text once is several times faster than converting every row.
-        encoded = column.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(LABEL))
-    labels = column.cast(LABEL)
-    labels.validate(full=True)
-    return labels
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(LABEL))
+        values = column.dictionary
+    else:
+        values = column = column.cast(LABEL)
+    if len(values) and pc.min(pc.binary_length(values)).as_py() == 0:
+        raise InputError(f"the column '{name}' has an empty value", path=path)
+    return column
+
+
+def _text_bytes(labels: pa.Array, keep: bool) -> int:
+    """The bytes of the text of all rows; of a dictionary that is not decoded, those of its labels."""
+    if not pa.types.is_dictionary(labels.type):
+        lengths = pc.binary_length(labels)
+    else:
+        lengths = pc.binary_length(labels.dictionary)
+        lengths = lengths.take(labels.indices) if keep else lengths
+    return pc.sum(lengths).as_py() or 0

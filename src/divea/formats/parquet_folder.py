@@ -17,7 +17,6 @@ from divea.formats.id_labels import IdLabels
 from divea.formats.layouts import SIDES, omissions
 from divea.formats.parquet import read_label_columns
 from divea.graphs import AlignmentTask, GraphBuilder, KnowledgeGraph
-from divea.graphs.labels import LABEL
 
 
 class ParquetFolder:
@@ -54,9 +53,9 @@ def _read_side(folder: Path, side: int) -> KnowledgeGraph:
     relations = IdLabels(relation_file) if relation_file.is_file() else None
     builder = GraphBuilder()
     row = 1
-    for heads, kinds, tails in read_label_columns(path, COLUMNS):
+    for heads, kinds, tails in read_label_columns(path, COLUMNS, keep=False):
         if relations is not None:
-            kinds = relations.labelled(kinds.cast(LABEL), path, row)
+            kinds = relations.labelled(kinds, path, row)
         builder.add_triples(heads, kinds, tails)
         row += len(heads)
     return builder.build()

@@ -12,9 +12,14 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from divea.errors import InputError
+from divea.io import require_regular
 
 LONGEST_LINE = 16 << 20
 """The most bytes of a line. A longer line is far more often a broken file than a triple."""
+MOST_EXPANSION = 200
+"""The most bytes of text for a byte of a compressed file. Dumps of graphs have less than 100."""
+FREE_EXPANSION = 64 << 20
+"""Bytes of text that a compressed file of any size may have in addition."""
 
 _CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
@@ -26,16 +31,19 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
     """The bytes of a text file, decompressed and without a byte order mark.
 
     The compression is recognised by the first bytes of the file, not by its name. Raises InputError if the
-    file cannot be read, is empty or damaged, or contains a NUL byte or a line longer than `LONGEST_LINE`.
+    file cannot be read, is not a regular file, is empty or damaged, expands to more than `MOST_EXPANSION`
+    times its size and `FREE_EXPANSION` bytes, or contains a NUL byte or a line longer than `LONGEST_LINE`.
     """
     path = Path(path)
     with reading(path):
-        if path.is_dir():
-            raise InputError("is a folder, not a file", path=path)
-        if path.stat().st_size == 0:
+        require_regular(path)
+        size = path.stat().st_size
+        if size == 0:
             raise InputError("is empty", path=path)
         with path.open("rb") as raw:
-            yield cast(BinaryIO, io.BufferedReader(_CheckedText(_decompressed(raw), path), _CHUNK))
+            most = None if _compression(raw) is None else MOST_EXPANSION * size + FREE_EXPANSION
+            text = _CheckedText(_decompressed(raw), path, most)
+            yield cast(BinaryIO, io.BufferedReader(text, _CHUNK))
 
 
 @contextmanager
@@ -98,14 +106,17 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _CheckedText(io.RawIOBase):
-    """The bytes of a text, which refuses NUL bytes and lines that are too long and names the line.
+    """The bytes of a text, which refuses NUL bytes, lines that are too long and too much text.
 
-    It keeps count of the lines that ended so far, and of the bytes since the last line end.
+    It keeps count of the lines that ended so far, of the bytes since the last line end, and of all bytes. At
+    most `most` bytes are read, None for no limit.
     """
 
-    def __init__(self, source: BinaryIO, path: Path) -> None:
+    def __init__(self, source: BinaryIO, path: Path, most: int | None) -> None:
         self._source = source
         self._path = path
+        self._most = most
+        self._bytes = 0
         self._lines = 0
         self._line_length = 0
         self._is_at_start = True
@@ -118,6 +129,7 @@ class _CheckedText(io.RawIOBase):
         if self._is_at_start:
             self._is_at_start = False
             chunk = self._without_byte_order_mark(chunk)
+        self._refuse_expansion(chunk)
         self._refuse_nul(chunk)
         self._count_lines(chunk)
         buffer[: len(chunk)] = chunk
@@ -128,6 +140,15 @@ class _CheckedText(io.RawIOBase):
             return chunk
         # As many more bytes are read as were removed: an empty chunk would mean the end of the file.
         return chunk[len(_BYTE_ORDER_MARK) :] + self._source.read(len(_BYTE_ORDER_MARK))
+
+    def _refuse_expansion(self, chunk: bytes) -> None:
+        self._bytes += len(chunk)
+        if self._most is not None and self._bytes > self._most:
+            raise InputError(
+                f"expands to more than {self._most >> 20} MiB (the limit is {FREE_EXPANSION >> 20} MiB and "
+                f"{MOST_EXPANSION} times its size); decompress it first if it is no mistake",
+                path=self._path,
+            )
 
     def _refuse_nul(self, chunk: bytes) -> None:
         at = chunk.find(b"\0")

@@ -14,6 +14,8 @@ from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.labels import as_labels
 from divea.types import Ids
 
+_LARGEST_ID = np.iinfo(np.int32).max
+
 
 @dataclass(frozen=True, eq=False)
 class Links:
@@ -37,9 +39,11 @@ class Links:
     def from_pairs(cls, pairs: Iterable[tuple[int, int]] | np.ndarray) -> Links:
         """Links from (source id, target id) pairs, or from an array of two columns.
 
-        Repeated pairs count once. Ids must not be negative.
+        Repeated pairs count once. Raises InputError if an id is negative or does not fit 32 bits.
         """
         rows = np.array(pairs if isinstance(pairs, np.ndarray) else list(pairs), dtype=np.int64)
+        if rows.size and not 0 <= rows.min() <= rows.max() <= _LARGEST_ID:
+            raise InputError(f"the ids of a link must be from 0 to {_LARGEST_ID}")
         # One integer per pair sorts much faster than rows of two, and than np.unique, which hashes.
         keys = np.sort(rows.reshape(-1, 2) @ np.array([1 << 32, 1]))
         keys = keys[np.diff(keys, prepend=keys[:1] - 1) > 0]

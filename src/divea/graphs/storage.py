@@ -15,13 +15,22 @@ TASK/source/, TASK/target/
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from divea.errors import InputError
-from divea.graphs.builder import as_one_array
+from divea.graphs.arrays import (
+    open_array,
+    open_columns,
+    open_labels,
+    read_description,
+    require_ids,
+    require_triples,
+)
 from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.graphs.links import Links
@@ -29,6 +38,10 @@ from divea.graphs.task import AlignmentTask
 from divea.io import new_folder
 
 FORMAT = {"format": "divea task", "version": 1}
+
+_ATTRIBUTES = pa.schema({"entity": pa.int32(), "predicate": pa.int32(), "value": LABEL, "kind": LABEL})
+_LANGUAGE = r"^@[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
+"""A kind of literal that starts with @; see `Attributes`."""
 
 
 def save_task(task: AlignmentTask, folder: str | Path) -> None:
@@ -55,7 +68,12 @@ def save_task(task: AlignmentTask, folder: str | Path) -> None:
 
 
 def load_task(folder: str | Path) -> AlignmentTask:
-    """Open a task that `save_task` wrote; only its seeds are read, and all other arrays are memory-mapped.
+    """Open a task that `save_task` wrote; its arrays are memory-mapped.
+
+    Somebody else may have written the folder, so everything is checked before it is used: types, shapes and
+    sizes, string offsets and UTF-8, ids, and the order of labels and triples. That reads the files once: a
+    task of two million entities and eight million triples opens in less than a second. Raises InputError,
+    which names the file.
 
     Examples
     --------
@@ -68,44 +86,57 @@ def load_task(folder: str | Path) -> AlignmentTask:
     """
     folder = Path(folder)
     try:
-        found = json.loads((folder / "task.json").read_text())
-    except (OSError, ValueError) as error:
+        found = read_description(folder / "task.json")
+    except InputError as error:
         raise InputError(f"not a divea task folder ({error})", path=folder) from error
     if found != FORMAT:
-        raise InputError(f"has another format: {found}, and this release reads {FORMAT}", path=folder)
-    seeds = _open_array(folder / "seeds.npy", columns=2)
+        raise InputError(f"has another format; this release reads {FORMAT}", path=folder / "task.json")
     source, target = (open_graph_arrays(folder / side) for side in ("source", "target"))
-    return AlignmentTask(source, target, Links.from_pairs(np.array(seeds)))
+    path = folder / "seeds.npy"
+    seeds = open_array(path, np.int32, columns=2)
+    require_ids(seeds[:, 0], source.num_entities, path, "source entity")
+    require_ids(seeds[:, 1], target.num_entities, path, "target entity")
+    try:
+        return AlignmentTask(source, target, Links.from_pairs(np.array(seeds)))
+    except InputError as error:
+        raise InputError(str(error), path=path) from error
 
 
 def write_graph_arrays(graph: KnowledgeGraph, folder: Path) -> None:
     """Write the arrays of one graph into an existing folder."""
     _write_arrow(folder / "entities.arrow", pa.table({"label": graph.entities}))
     _write_arrow(folder / "relations.arrow", pa.table({"label": graph.relations}))
-    np.save(folder / "triples.npy", graph.triples)
+    np.save(folder / "triples.npy", np.ascontiguousarray(graph.triples, dtype=np.int32))
     if graph.attributes is not None:
         _write_arrow(folder / "attributes.arrow", graph.attributes.table())
         _write_arrow(folder / "predicates.arrow", pa.table({"label": graph.attributes.predicate_labels}))
 
 
 def open_graph_arrays(folder: Path) -> KnowledgeGraph:
-    """The graph in a folder that `write_graph_arrays` filled, memory-mapped."""
+    """The graph in a folder that `write_graph_arrays` filled, memory-mapped; checked as in `load_task`."""
+    entities, relations = open_labels(folder / "entities.arrow"), open_labels(folder / "relations.arrow")
+    triples = open_array(folder / "triples.npy", np.int32, columns=3)
+    require_triples(triples, len(entities), len(relations), folder / "triples.npy")
     attributes = None
-    if (folder / "attributes.arrow").exists():
-        rows = _open_arrow(folder / "attributes.arrow")
-        attributes = Attributes(
-            as_one_array(rows["entity"]).to_numpy(),
-            as_one_array(rows["predicate"]).to_numpy(),
-            _open_labels(folder / "predicates.arrow"),
-            as_one_array(rows["value"]),
-            as_one_array(rows["kind"]),
-        )
-    return KnowledgeGraph(
-        _open_labels(folder / "entities.arrow"),
-        _open_labels(folder / "relations.arrow"),
-        _open_array(folder / "triples.npy", columns=3),
-        attributes,
-    )
+    if os.path.lexists(folder / "attributes.arrow"):
+        attributes = _open_attributes(folder, len(entities))
+    return KnowledgeGraph(entities, relations, triples, attributes)
+
+
+def _open_attributes(folder: Path, num_entities: int) -> Attributes:
+    path = folder / "attributes.arrow"
+    predicate_labels = open_labels(folder / "predicates.arrow")
+    entities, predicates, values, kinds = open_columns(path, _ATTRIBUTES)
+    attributes = Attributes(entities.to_numpy(), predicates.to_numpy(), predicate_labels, values, kinds)
+    require_ids(attributes.entities, num_entities, path, "entity")
+    require_ids(attributes.predicates, len(predicate_labels), path, "predicate")
+    kinds = pc.unique(kinds)
+    languages = kinds.filter(pc.starts_with(kinds, "@"))
+    is_language = pc.match_substring_regex(languages, _LANGUAGE)
+    if not pc.all(is_language, min_count=0).as_py():
+        shown = languages.filter(pc.invert(is_language))[0].as_py()[:80]
+        raise InputError(f"{shown!r} is no language", path=path)
+    return attributes
 
 
 def _write_arrow(path: Path, table: pa.Table) -> None:
@@ -114,48 +145,3 @@ def _write_arrow(path: Path, table: pa.Table) -> None:
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         for batch in table.to_batches():
             writer.write_batch(batch)
-
-
-def _open_arrow(path: Path) -> pa.Table:
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be opened: {error}", path=path) from error
-
-
-def _open_labels(path: Path) -> pa.Array:
-    table = _open_arrow(path)
-    if table.schema != pa.schema({"label": LABEL}):
-        raise InputError("expected one column of labels", path=path)
-    labels = as_one_array(table["label"])
-    if labels.null_count or not _has_valid_offsets(labels):
-        raise InputError("is damaged (string offsets)", path=path)
-    return labels
-
-
-def _has_valid_offsets(labels: pa.Array) -> bool:
-    """Whether the strings are inside their buffer.
-
-    Arrow does not check the offsets that it reads, and wrong ones in a damaged file would crash the process.
-    """
-    try:
-        labels.validate()
-        _, offset_buffer, data = labels.buffers()
-        if not len(labels):
-            return True
-        offsets = np.frombuffer(offset_buffer, dtype=np.int64, count=len(labels) + 1)
-    except (pa.ArrowInvalid, ValueError):
-        return False
-    return bool(
-        offsets[0] == 0 and (np.diff(offsets) >= 0).all() and offsets[-1] <= (data.size if data else 0)
-    )
-
-
-def _open_array(path: Path, columns: int) -> np.ndarray:
-    try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy parses the header as Python, so a damaged one may raise anything
-        raise InputError(f"is damaged ({type(error).__name__})", path=path) from error
-    if array.ndim != 2 or array.shape[1] != columns or array.dtype != np.int32:
-        raise InputError(f"expected int32 numbers in {columns} columns", path=path)
-    return array

@@ -74,6 +74,10 @@ class SynthConfig:
     def __post_init__(self) -> None:
         if self.entities < 10:
             raise InputError("entities must be at least 10")
+        if self.entities > 100_000_000:
+            raise InputError("entities must be at most 100000000")
+        if not 0 <= self.random_seed < 1 << 31:
+            raise InputError("random_seed must be between 0 and 2147483647")
         if not 0.5 <= self.triples_per_entity <= 100:
             raise InputError("triples_per_entity must be between 0.5 and 100")
         for name in ("matched", "common", "seed_share"):
