@@ -33,12 +33,35 @@ _MAPPINGS = mapping_table(
     [f"é{i}" for i in range(30)],
     [i / 20 for i in range(30)],
     [i / 30 for i in range(30)],
+    range(1, 31),
 )
 _TASK = AlignmentTask(_GRAPH, _GRAPH, Links.from_pairs([(i, i) for i in range(20)]))
 _TOKENS = [
     b"\t", b"\n", b"\r", b"\0", b'"', b",", b"<", b">", b"\xff", b"\xef\xbb\xbf", b"\\u00", b"#", b" .",
     b"@prefix", b"'''", b"<?xml", b"&x;", b"-1", b"1e999", b"nan", b"_:", b"PAR1", b"{", b"\xed\xa0\x80",
+    b"<!ENTITY x \"&e;&e;\">", b"<![CDATA[", b"<!--", b"<<( ", b"*a", b"&a ", b"9" * 5000, b"[" * 2000,
+    b"\\ud800", b"2024-13-45", b"%", b"|", b"rank=", b"source", b"target", b"=", b"\xe2\x80\xa8",
+    b"{\"@id\":",
 ]  # fmt: skip
+
+
+_XML = """<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF [<!ENTITY e "http://e.example/" >]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e.example/">
+<e:C rdf:about="&e;1"><e:r><rdf:Description rdf:about="&e;2" e:n="x"/></e:r>
+<e:n xml:lang="en">name</e:n></e:C>
+<rdf:Description rdf:about="&e;2"><e:l rdf:parseType="Collection"><e:C/></e:l>
+<e:x rdf:parseType="Literal"><b>&amp;</b></e:x></rdf:Description></rdf:RDF>
+"""
+_QUADS = '<x:a> <x:r> <x:b> <x:g> .\n<x:b> <x:n> "caf\\u00E9"@en <x:g> .\n_:a <x:r> <x:b> .\n' * 9
+_TRIG = '@prefix x: <x:> .\nx:g { x:a x:r x:b , ( x:c [ x:n """1""" ] ) . }\nGRAPH _:g { x:a x:n 1.5 }\n' * 3
+_SSSOM = """# curie_map: {x: "http://x.example/", y: 'http://y.example/'}
+# mapping_date: 2024-01-02
+# creator_id: [a, b]
+subject_id\tsubject_label\tpredicate_id\tobject_id\tconfidence\tother
+x:1\tone\tskos:exactMatch\ty:a\t0.5\t"a\tb"
+x:2\ttwo\towl:sameAs\ty:b\t\tx=1|y=2
+"""
 
 
 def good_files(folder: Path) -> list[tuple[str, Path, Path, Reader]]:
@@ -55,6 +78,13 @@ def good_files(folder: Path) -> list[tuple[str, Path, Path, Reader]]:
         path = folder / f"mappings{suffix}"
         write_mappings(_MAPPINGS, path)
         found.append((f"mappings {suffix}", path, path, read_mappings))
+    for suffix, content in ((".rdf", _XML), (".nq", _QUADS), (".trig", _TRIG)):
+        path = folder / f"graph{suffix}"
+        path.write_text(content)
+        found.append((f"graph {suffix}", path, path, read_graph))
+    path = folder / "foreign.sssom.tsv"
+    path.write_text(_SSSOM)
+    found.append(("foreign .sssom.tsv", path, path, read_mappings))
     text = (folder / "graph.tsv").read_bytes()
     compressed = {
         "gz": gzip.compress(text),

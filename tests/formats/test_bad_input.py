@@ -38,8 +38,25 @@ LONG = "x" * 50_000_000
 TABLE_TEXT = GOOD["a.tsv"].encode() * 5000
 
 
+RDF = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x.example/">'
+OAEI = "http://knowledgeweb.semanticweb.org/heterogeneity/alignment"
+SSSOM = "subject_id\tpredicate_id\tobject_id\nx:a\tskos:exactMatch\tx:b\n"
+LAUGHS = "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 12))
+ALIASES = "".join(f"#a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12))
+
+
 def zst(data: bytes) -> bytes:
     return pa.compress(data, "zstd", asbytes=True)
+
+
+def xml(declarations: str, text: str = "x", opening: str = RDF) -> str:
+    """An RDF/XML file with one literal and these declarations before it."""
+    start = f"<?xml version='1.0'?>\n<!DOCTYPE r [{declarations}]>\n{opening}"
+    return f"{start}<rdf:Description rdf:about='x:a'><x:p>{text}</x:p></rdf:Description></rdf:RDF>"
+
+
+def repeated_column(*names: str) -> pa.Table:
+    return pa.Table.from_arrays([pa.array(["a"])] * len(names), names=list(names))
 
 
 BAD = [
@@ -103,6 +120,51 @@ BAD = [
     ("SSSOM without object", {"m.sssom.tsv": "subject_id\tpredicate_id\tobject_id\nx:a\tskos:exactMatch\t\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:2: a row without subject_id or object_id"),
     ("SSSOM with a bad number", {"m.sssom.tsv": "subject_id\tpredicate_id\tobject_id\tconfidence\nx:a\tskos:exactMatch\tx:b\thigh\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:2: 'high' is not a number"),
     ("bad confidence", {"m.tsv": "source\ttarget\tconfidence\na\tb\tvery\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'confidence' contains a value that is not a number"),
+    ("entity expansion, RDF/XML", {"a.rdf": xml(f"<!ENTITY a0 'ha'>{LAUGHS}", "&a11;")}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: declares the entity 'a1', which is not a plain text of at most 256 characters"),
+    ("entity expansion, OAEI", {"a.rdf": xml(f"<!ENTITY a0 'ha'>{LAUGHS}", "&a11;", RDF.replace("http://x.example/", f"{OAEI}#"))}, ["convert", "a.rdf", "out.tsv"], "a.rdf:2: declares the entity 'a1'"),
+    ("quadratic expansion", {"a.rdf": xml(f"<!ENTITY a '{'x' * 300}'>", "&a;" * 300)}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: declares the entity 'a'"),
+    ("expansion to a long literal", {"a.rdf": xml(f"<!ENTITY a '{'x' * 250}'>", "&a;" * 70_000)}, ["convert", "a.rdf", "out.nt"], "a.rdf:3: a literal of more than 16 MiB"),
+    ("external entity", {"a.rdf": xml("<!ENTITY a SYSTEM 'file:///etc/passwd'>", "&a;")}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: declares the entity 'a'"),
+    ("parameter entity", {"a.rdf": xml("<!ENTITY % a 'x'>")}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: declares the entity 'a'"),
+    ("default attribute", {"a.rdf": xml(f"<!ATTLIST x:p x:q CDATA '{'x' * 999}'>")}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: declares the attribute 'x:q'"),
+    ("200,000 nested elements", {"a.rdf": RDF + "<x:A><x:p>" * 100_000}, ["convert", "a.rdf", "out.nt"], "a.rdf:1: more than 1000 elements inside each other"),
+    ("200,000 nested elements, OAEI", {"a.rdf": RDF.replace("http://x.example/", f"{OAEI}#") + "<x:A><x:p>" * 100_000}, ["convert", "a.rdf", "out.tsv"], "a.rdf:1: more than 1000 elements"),
+    ("2,000 attributes", {"a.rdf": RDF + "<x:A " + " ".join(f"x:p{i}='x'" for i in range(2000)) + "/></rdf:RDF>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:1: a tag with more than 1000 attributes"),
+    ("2 MB tag", {"a.rdf": RDF + "<x:A x:p='" + "x\n" * 1_000_000 + "'/></rdf:RDF>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:1: a tag or comment of more than 1 MiB"),
+    ("long XML literal", {"a.rdf": RDF + "<rdf:Description rdf:about='x:a'><x:p rdf:parseType='Literal'>" + ("<b>" + "x" * 1000 + "</b>\n") * 18_000 + "</x:p></rdf:Description></rdf:RDF>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:16744: a literal of more than 16 MiB"),
+    ("XML in Latin-1", {"a.rdf": b"<?xml version='1.0' encoding='ISO-8859-1'?>\n" + RDF.encode() + b"caf\xe9</rdf:RDF>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:1: has the encoding 'ISO-8859-1', not UTF-8; convert it first"),
+    ("XML in an unknown encoding", {"a.rdf": f"<?xml version='1.0' encoding='uf-8'?>\n{RDF}</rdf:RDF>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:1: has the encoding 'uf-8', not UTF-8"),
+    ("XML that is not well-formed", {"a.rdf": RDF + "\n<x:A></x:B>"}, ["convert", "a.rdf", "out.nt"], "a.rdf:2: not valid XML: mismatched tag"),
+    ("2,000 nested triples", {"a.ttl": "<x:a> <x:b> " + "<<( <x:a> <x:b> " * 2000 + "<x:c>" + " )>>" * 2000 + " ."}, ["convert", "a.ttl", "out.nt"], "a.ttl: has statements about statements (RDF-star)"),
+    ("JSON-LD", {"a.jsonld": '{"@id": "x:a", "x:r": {"@id": "x:b"}}'}, ["convert", "a.jsonld", "out.nt"], "a.jsonld: JSON-LD is not supported; convert it to N-Triples first"),
+    ("JSON-LD under another name", {"a.json": '[{"@context": {}, "@id": "x:a"}]'}, ["convert", "a.json", "out.nt"], "a.json: JSON-LD is not supported"),
+    ("CSV of other columns", {"a.csv": "id,name,year\n1,Alien,1979\n2,Heat,1995\n"}, ["convert", "a.csv", "out.nt"], "a.csv: the first row (id, name, year) names other columns than a graph has: head, relation and tail"),
+    ("CSV of other columns as source", {"a.csv": "id,name,year\ntt1,Alien,1979\ntt2,Heat,1995\n"}, ["info", "--source", "a.csv", "--target", "b.tsv"], "a.csv: the first row (id, name, year) names other columns"),
+    ("CSV of other columns without numbers", {"a.csv": "id,name,city\n" + "".join(f"p{i},Name {i},City {i % 3}\n" for i in range(9))}, ["convert", "a.csv", "out.nt"], "a.csv: the first row (id, name, city) names other columns"),
+    ("RDF of classes only", {"a.ttl": "<x:A> a <http://www.w3.org/2002/07/owl#Class> .\n"}, ["info", "--source", "a.ttl", "--target", "b.tsv"], "a.ttl: contains only classes and properties; --keep-schema (keep_schema=True) aligns them"),
+    ("aliases in SSSOM", {"m.sssom.tsv": f"#a0: &a0 [ha]\n{ALIASES}{SSSOM}"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are not valid YAML: aliases (*name) are not supported"),
+    ("deep YAML in SSSOM", {"m.sssom.tsv": f"#a: {'[' * 50_000}\n{SSSOM}"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are not valid YAML: it is nested too deeply"),
+    ("list as SSSOM metadata", {"m.sssom.tsv": f"#- a\n{SSSOM}"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are not valid YAML: expected curie_map"),
+    ("list of prefixes in SSSOM", {"m.sssom.tsv": f"#curie_map: [a]\n{SSSOM}"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are not valid YAML: expected curie_map"),
+    ("half a surrogate pair in SSSOM", {"m.sssom.tsv": f'#curie_map: {{x: "\\ud800"}}\n{SSSOM}'}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are not valid YAML: "),
+    ("2 MiB of SSSOM metadata", {"m.sssom.tsv": "#" + "x" * (2 << 20) + f"\n{SSSOM}"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: the metadata at the top are longer than 1 MiB"),
+    ("millions of empty lines in SSSOM", {"m.sssom.tsv": zst(SSSOM.encode() + b"\n" * 2_000_000)}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:1000003: more than 1000000 empty lines"),
+    ("SSSOM column twice", {"m.sssom.tsv": "subject_id\tobject_id\tsubject_id\nx:a\tx:b\tx:c\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:1: the column 'subject_id' appears twice"),
+    ("SSSOM of Latin-1", {"m.sssom.tsv": SSSOM.encode() + b"x:caf\xe9\tskos:exactMatch\tx:b\n"}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv: is not UTF-8"),
+    ("SSSOM with an open quote", {"m.sssom.tsv": SSSOM + '"' + "long line\n" * 2_000_000}, ["convert", "m.sssom.tsv", "out.tsv"], "m.sssom.tsv:3: is not a valid table: field larger than field limit"),
+    ("mapping column twice", {"m.tsv": "source\ttarget\tsource\na\tb\tc\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'source' appears twice"),
+    ("score twice", {"m.csv": "source,target,score,Score\na,b,1,2\n"}, ["convert", "m.csv", "out.tsv"], "m.csv: the column 'score' appears twice"),
+    ("mapping column twice, Parquet", {"m.parquet": repeated_column("source", "target", "target")}, ["convert", "m.parquet", "out.tsv"], "m.parquet: the column 'target' appears twice"),
+    ("list of scores", {"m.parquet": pa.table({"source": ["a"], "target": ["b"], "score": [[1.5]]})}, ["convert", "m.parquet", "out.tsv"], "m.parquet: the column 'score' is of type list"),
+    ("dates as confidence", {"m.parquet": pa.table({"source": ["a"], "target": ["b"], "confidence": pa.array([1], pa.timestamp("s"))})}, ["convert", "m.parquet", "out.tsv"], "m.parquet: the column 'confidence' is of type timestamp[ms], not of numbers"),
+    ("text as score, Parquet", {"m.parquet": pa.table({"source": ["a"], "target": ["b"], "score": ["high"]})}, ["convert", "m.parquet", "out.tsv"], "m.parquet: the column 'score' contains a value that is not a number"),
+    ("half a rank", {"m.tsv": "source\ttarget\trank\na\tb\t1.5\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'rank' contains a value that is not a whole number"),
+    ("a rank of 5,000 digits", {"m.tsv": f"source\ttarget\trank\na\tb\t{'9' * 5000}\n"}, ["convert", "m.tsv", "out.csv"], "m.tsv: the column 'rank' contains a value that is not a whole number"),
+    ("file name of 300 bytes", {}, ["convert", "x" * 300, "out.tsv"], "cannot be read: File name too long"),
+    ("folder name of 300 bytes", {}, ["info", "x" * 300], "cannot be read: File name too long"),
+    ("Parquet for a spreadsheet", {}, ["convert", "a.tsv", "out.parquet", "--for-spreadsheet"], "out.parquet: only .tsv and .csv files are for spreadsheets"),
+    ("SSSOM for a spreadsheet", {}, ["convert", "seeds.tsv", "out.sssom.tsv", "--for-spreadsheet"], "out.sssom.tsv: only .tsv and .csv files are for spreadsheets"),
+    ("task for a spreadsheet", {}, ["convert", "jape", "out", "--for-spreadsheet"], "--for-spreadsheet writes a single file, not a task"),
     ("output folder with other content", {}, ["convert", "jape", "full"], "full: exists already and is not empty"),
     ("synth into other content", {}, ["synth", "full", "--entities", "100"], "full: exists already and is not empty"),
     ("output is a folder", {}, ["convert", "a.tsv", "full"], "full: unknown graph format"),
@@ -175,7 +237,25 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path, monkeypatch
     def fail(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(io, "_sync", fail)
+    monkeypatch.setattr(io, "sync", fail)
     ended = divea("convert", "jape", "out")
     assert (ended.code, ended.err) == (2, "divea: out: cannot be written: No space left on device\n")
     assert not list(tmp_path.glob(".*partial*"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["convert", "pipe", "out.tsv"],
+        ["info", "--source", "pipe", "--target", "b.tsv"],
+        ["info", "--source", "a.tsv", "--target", "b.tsv", "--seeds", "pipe"],
+    ],
+    ids=["convert", "source", "seeds"],
+)
+@pytest.mark.parametrize("name", ["pipe", "pipe.nt", "pipe.rdf", "pipe.parquet", "pipe.sssom.tsv"])
+def test_a_pipe_is_refused_and_never_waited_for(tmp_path, monkeypatch, arguments, name):
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path, GOOD)
+    os.mkfifo(name)
+    ended = divea(*(name if argument == "pipe" else argument for argument in arguments))
+    assert (ended.code, ended.err) == (2, f"divea: {name}: is not a regular file\n")

@@ -151,10 +151,17 @@ def test_only_mappings_of_the_same_thing_are_read_from_sssom(tmp_path):
         {
             "source": "http://x.example/1",
             "target": "http://x.example/a",
-            "similarity": None,
+            "score": None,
             "confidence": 0.5,
+            "rank": None,
         },
-        {"source": "other:4", "target": "http://x.example/d", "similarity": None, "confidence": None},
+        {
+            "source": "other:4",
+            "target": "http://x.example/d",
+            "score": None,
+            "confidence": None,
+            "rank": None,
+        },
     ]
 
 
@@ -177,8 +184,9 @@ def test_oaei_alignments_of_the_campaigns_are_read(tmp_path):
         {
             "source": "http://a.example/x",
             "target": "http://b.example/x",
-            "similarity": None,
+            "score": None,
             "confidence": 1.0,
+            "rank": None,
         }
     ]
 

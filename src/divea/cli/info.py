@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divea.cli.options import Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task, working
+from divea.cli.options import KeepSchema, Seeds, SkipUnknownSeeds, Source, Target, TaskFolder, open_task
+from divea.cli.terminal import print_json, working
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,6 +19,7 @@ def info(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    keep_schema: KeepSchema = False,
     subtasks: Annotated[
         int, typer.Option("--subtasks", "-n", min=1, help="Count the seeds in each of N parts of the source.")
     ] = 5,
@@ -38,12 +39,12 @@ def info(
     from divea.division.groups import seeds_by_part
     from divea.graphs.summary import summarise
 
-    opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    opened = open_task(task, source, target, seeds, skip_unknown_seeds, keep_schema)
     with working("summarising"):
         summary = summarise(opened)
         summary["parts"] = seeds_by_part(opened, subtasks)
     if as_json:
-        typer.echo(json.dumps(summary, indent=2))
+        print_json(summary)
         return
     from rich.console import Console
 

@@ -7,7 +7,6 @@ row. CSV is quoted with double quotes.
 from __future__ import annotations
 
 import csv
-import lzma
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from divea.errors import InputError
+from divea.formats.output import open_output
 from divea.formats.stream import LONGEST_LINE, open_table, open_text
 from divea.graphs.labels import LABEL
 
@@ -215,9 +215,7 @@ def write_columns(path: Path, table: pa.Table, *, header: bool) -> None:
     Raises InputError if a string contains a character that the format cannot hold.
     """
     is_csv = delimiter_of(path) == ","
-    for column in table.columns:
-        if pa.types.is_large_string(column.type):
-            _refuse_impossible_characters(column, path, is_csv)
+    check_characters(table, path)
     with open_output(path) as sink:
         if is_csv:
             pacsv.write_csv(table, sink, pacsv.WriteOptions(include_header=header))
@@ -227,6 +225,13 @@ def write_columns(path: Path, table: pa.Table, *, header: bool) -> None:
             sink.write(("\t".join(table.column_names) + "\n").encode())
         for batch in table.to_batches(max_chunksize=1 << 16):
             write_lines(sink, batch.columns, "\t")
+
+
+def check_characters(table: pa.Table, path: Path) -> None:
+    """Raise InputError if a string contains a character that a file of this name cannot hold."""
+    for column in table.columns:
+        if pa.types.is_large_string(column.type):
+            _refuse_impossible_characters(column, path, delimiter_of(path) == ",")
 
 
 def _refuse_impossible_characters(column: pa.ChunkedArray, path: Path, is_csv: bool) -> None:
@@ -293,11 +298,3 @@ def _lines_of_numbers(rows: np.ndarray) -> np.ndarray:
         rows = higher
     text = fields.ravel()
     return text[text != 0]
-
-
-def open_output(path: Path) -> pa.NativeFile:
-    """A file to write, compressed if its suffix is .gz, .bz2, .xz or .zst."""
-    if path.suffix == ".xz":
-        return pa.PythonFile(lzma.open(path, "wb"), mode="w")
-    compression = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}.get(path.suffix)
-    return pa.output_stream(str(path), compression=compression)

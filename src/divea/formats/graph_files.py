@@ -6,26 +6,33 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from divea.errors import InputError
 from divea.formats.delimited import first_row, read_columns, write_columns
+from divea.formats.output import formula_free, require_spreadsheet
 from divea.formats.parquet import column_names, read_label_columns
 from divea.formats.rdf import SYNTAX, read_rdf, write_ntriples
+from divea.formats.schema import without_schema
 from divea.formats.sniff import GRAPH_HEADERS, kind_of, suffix_of
 from divea.graphs import GraphBuilder, KnowledgeGraph
-from divea.io import new_file
+from divea.graphs.labels import LABEL
+from divea.io import new_file, usable_path
 
 COLUMNS = GRAPH_HEADERS[0]
 """The columns of the tables of triples that divea writes."""
 
+_RECORDS = 10
+"""The fewest rows that can look like records without any number in them."""
+
 
 def read_graph(path: str | Path) -> KnowledgeGraph:
-    """Read a knowledge graph from N-Triples, Turtle, RDF/XML, TSV, CSV or Parquet.
+    """Read a knowledge graph from N-Triples, N-Quads, Turtle, TriG, RDF/XML, TSV, CSV or Parquet.
 
     The format is recognised by the content and, if that does not decide, by the name. Files compressed with
     gzip, bzip2, xz or zstandard are decompressed. A TSV or CSV file has three columns, head, relation and
-    tail, with or without a header. Literals of RDF become attributes.
+    tail, with or without a header. Literals of RDF become attributes, and the names of graphs are left out.
 
     Raises InputError if the file cannot be read; the message names the line if it is known.
 
@@ -38,7 +45,7 @@ def read_graph(path: str | Path) -> KnowledgeGraph:
     ...     read_graph(path)
     KnowledgeGraph(3 entities, 2 relations, 2 triples)
     """
-    path = Path(path)
+    path = usable_path(path)
     kind = kind_of(path)
     if kind in SYNTAX:
         return read_rdf(path, kind)
@@ -50,6 +57,22 @@ def read_graph(path: str | Path) -> KnowledgeGraph:
     return graph
 
 
+def read_graph_to_align(path: str | Path) -> tuple[KnowledgeGraph, str | None]:
+    """Read a graph; of an RDF file, without its schema. Also returns what was left out, None if nothing.
+
+    See `without_schema`. Raises InputError if nothing else is in the file.
+    """
+    graph = read_graph(path)
+    if kind_of(Path(path)) not in SYNTAX:
+        return graph, None
+    kept, left_out = without_schema(graph)
+    if kept.num_entities == 0:
+        raise InputError(
+            "contains only classes and properties; --keep-schema (keep_schema=True) aligns them", path=path
+        )
+    return kept, left_out
+
+
 def is_graph_header(columns: list[str]) -> bool:
     """Whether a first row names the columns of triples."""
     return tuple(column.strip().lower() for column in columns) in GRAPH_HEADERS
@@ -58,9 +81,48 @@ def is_graph_header(columns: list[str]) -> bool:
 def _read_table(path: Path) -> KnowledgeGraph:
     builder = GraphBuilder()
     header = is_graph_header(first_row(path))
+    is_first = True
     for batch in read_columns(path, COLUMNS, header=header, dictionary=("relation",)):
+        if is_first and not header and len(batch) > 2:
+            _refuse_other_table(batch, path)
+        is_first = False
         builder.add_triples(*batch.columns)
     return builder.build()
+
+
+def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
+    """Raise InputError if the first rows of a table are the names and rows of other columns, not triples.
+
+    In a file of triples, a name of the first row appears again sooner or later, above all its relation. A
+    first row of names that never do is a header if all values below one of its ends are numbers, as in
+    `id,name,year`; or if every row has a head of its own that is no tail, and most have a relation of their
+    own: as triples, such rows would not even be a graph.
+    """
+    heads, relations, tails = (column.cast(LABEL) for column in batch.columns)
+    first = [column[0].as_py() for column in (heads, relations, tails)]
+    below = [column[1:] for column in (heads, relations, tails)]
+    names = pa.array(first, LABEL)
+    if any(pc.any(pc.is_in(column, value_set=names)).as_py() for column in below) or _has_number(names):
+        return
+    is_record = (
+        len(batch) >= _RECORDS
+        and pc.count_distinct(heads).as_py() == len(batch)
+        and not pc.any(pc.is_in(heads, value_set=tails)).as_py()
+        and 2 * pc.count_distinct(relations).as_py() > len(batch)
+    )
+    if is_record or any(_has_number(column, all_rows=True) for column in (below[0], below[2])):
+        shown = ", ".join(name[:40] for name in first)
+        raise InputError(
+            f"the first row ({shown}) names other columns than a graph has: head, relation and tail, "
+            "with or without a header",
+            path=path,
+        )
+
+
+def _has_number(labels: pa.Array, *, all_rows: bool = False) -> bool:
+    """Whether a label, or with `all_rows` every label, is a number."""
+    is_number = pc.match_substring_regex(labels, r"^[+-]?[0-9]+([.,][0-9]+)?$")
+    return bool((pc.all if all_rows else pc.any)(is_number).as_py())
 
 
 def read_parquet_triples(path: Path) -> KnowledgeGraph:
@@ -68,7 +130,7 @@ def read_parquet_triples(path: Path) -> KnowledgeGraph:
     found = column_names(path)
     names = next((header for header in GRAPH_HEADERS if set(header) <= set(found)), COLUMNS)
     builder = GraphBuilder()
-    for heads, relations, tails in read_label_columns(path, names):
+    for heads, relations, tails in read_label_columns(path, names, keep=False):
         builder.add_triples(heads, relations, tails)
     return builder.build()
 
@@ -80,12 +142,17 @@ def triple_labels(graph: KnowledgeGraph) -> pa.Table:
     return pa.table(dict(zip(COLUMNS, columns, strict=True)))
 
 
-def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
+def write_graph(graph: KnowledgeGraph, path: str | Path, *, for_spreadsheet: bool = False) -> None:
     """Write a graph to a file; if that fails, no file is left behind.
 
     The suffix selects the format: .nt, .ttl, .tsv, .csv or .parquet. Except after .parquet, a second suffix
     .gz, .bz2, .xz or .zst compresses the file. Only .nt and .ttl hold literals. No format holds entities
     without triples; a divea task folder holds both.
+
+    Parameters
+    ----------
+    for_spreadsheet
+        Write a .tsv or .csv file that a spreadsheet can open safely; see `formula_free`.
 
     Examples
     --------
@@ -96,10 +163,12 @@ def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
     ...     read_graph(f"{folder}/graph.nt.gz") == graph
     True
     """
-    path = Path(path)
+    path = usable_path(path)
     suffix = suffix_of(path)
     if suffix not in (".nt", ".ttl", ".tsv", ".csv", ".parquet"):
         raise InputError("unknown graph format: use .nt, .ttl, .tsv, .csv or .parquet", path=path)
+    if for_spreadsheet:
+        require_spreadsheet(path, suffix)
     with new_file(path) as temporary:
         if suffix in (".nt", ".ttl"):
             # N-Triples is a subset of Turtle.
@@ -107,4 +176,5 @@ def write_graph(graph: KnowledgeGraph, path: str | Path) -> None:
         elif suffix == ".parquet":
             pq.write_table(triple_labels(graph), temporary, compression="zstd")
         else:
-            write_columns(temporary, triple_labels(graph), header=True)
+            table = triple_labels(graph)
+            write_columns(temporary, formula_free(table) if for_spreadsheet else table, header=True)

@@ -12,7 +12,8 @@ from pyoxigraph import BlankNode, NamedNode
 
 from divea.graphs.labels import as_labels
 
-_PREFIX = "urn:divea:"
+URN = "urn:divea:"
+"""Starts the IRI of every label that is not an IRI itself."""
 _BLANK_NODE = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
 
 
@@ -22,7 +23,7 @@ def to_iri(label: str) -> str:
     >>> to_iri("http://example.org/a"), to_iri("New York")
     ('http://example.org/a', 'urn:divea:New%20York')
     """
-    if not label.startswith(_PREFIX) and ":" in label:
+    if not label.startswith(URN) and ":" in label:
         try:
             NamedNode(label)
         except ValueError:
@@ -38,7 +39,7 @@ def to_urn(label: str) -> str:
     >>> to_urn("http://example.org/a")
     'urn:divea:http%3A%2F%2Fexample.org%2Fa'
     """
-    return _PREFIX + quote(label, safe="")
+    return URN + quote(label, safe="")
 
 
 def from_iri(iri: str) -> str:
@@ -47,7 +48,7 @@ def from_iri(iri: str) -> str:
     >>> from_iri("urn:divea:New%20York"), from_iri("http://example.org/a")
     ('New York', 'http://example.org/a')
     """
-    return unquote(iri[len(_PREFIX) :]) or iri if iri.startswith(_PREFIX) else iri
+    return unquote(iri[len(URN) :]) or iri if iri.startswith(URN) else iri
 
 
 def entity_terms(labels: Iterable[str]) -> list[str]:
@@ -66,7 +67,7 @@ def relation_terms(labels: Iterable[str]) -> list[str]:
 
 def labels_of_iris(iris: pa.Array) -> pa.Array:
     """`from_iri` for a whole column; columns without an IRI of `to_urn`, which most are, are not copied."""
-    if pc.any(pc.starts_with(iris, _PREFIX)).as_py():
+    if pc.any(pc.starts_with(iris, URN)).as_py():
         return as_labels([from_iri(iri) for iri in iris.to_pylist()])
     return iris
 

@@ -1,4 +1,7 @@
-"""RDF graphs: reads N-Triples, Turtle and RDF/XML, and writes N-Triples, which is valid Turtle too."""
+"""RDF graphs: reads N-Triples, N-Quads, Turtle, TriG and RDF/XML, and writes N-Triples.
+
+N-Triples is valid Turtle too. The names of graphs in N-Quads and TriG are left out.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,21 @@ import pyarrow as pa
 from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from divea.errors import InputError
-from divea.formats.delimited import open_output, write_lines
+from divea.formats.delimited import write_lines
 from divea.formats.iri import entity_terms, from_iri, labels_of_iris, relation_terms, to_iri
+from divea.formats.output import open_output
+from divea.formats.rdf_limits import checked
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs import Attributes, GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL, as_labels
 
-SYNTAX = {"ntriples": RdfFormat.N_TRIPLES, "turtle": RdfFormat.TURTLE, "rdfxml": RdfFormat.RDF_XML}
+SYNTAX = {
+    "ntriples": RdfFormat.N_TRIPLES,
+    "nquads": RdfFormat.N_QUADS,
+    "turtle": RdfFormat.TURTLE,
+    "trig": RdfFormat.TRIG,
+    "rdfxml": RdfFormat.RDF_XML,
+}
 """The syntax of each kind of file; see `divea.formats.sniff`."""
 
 _BATCH = 1 << 15
@@ -34,7 +45,7 @@ def parse_file(path: Path, syntax: str) -> Iterator[Triple]:
     """
     with open_text(path) as stream:
         try:
-            yield from parse(stream, SYNTAX[syntax], without_named_graphs=True)
+            yield from parse(checked(stream, path, is_xml=syntax == "rdfxml"), SYNTAX[syntax])
         except SyntaxError as error:
             message = error.msg.removesuffix(f" (line {error.lineno})")
             raise InputError(f"not valid RDF: {message}", path=path, line=error.lineno) from error

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyoxigraph import Literal, NamedNode, Triple
 
 from divea.errors import InputError
-from divea.formats.delimited import open_output
 from divea.formats.iri import entity_terms, from_iri, from_term, to_iri
+from divea.formats.output import open_output
 from divea.formats.rdf import parse_file
 
 SAME_AS = "http://www.w3.org/2002/07/owl#sameAs"
@@ -52,14 +52,14 @@ def read_same_as(path: Path, syntax: str) -> tuple[list[str], list[str]]:
 
 
 def write_same_as(table: pa.Table, path: Path) -> None:
-    """Write one owl:sameAs statement per mapping, as N-Triples; similarity and confidence are left out."""
+    """Write one owl:sameAs statement per mapping, as N-Triples; numbers are left out."""
     pairs = zip(*(entity_terms(table[end].to_pylist()) for end in ("source", "target")), strict=True)
     with open_output(path) as sink:
         sink.write("".join(f"{left} <{SAME_AS}> {right} .\n" for left, right in pairs).encode())
 
 
-def read_oaei(path: Path) -> tuple[list[str], list[str], None, list[float | None]]:
-    """The sources, targets, similarities (None) and confidences of an OAEI alignment.
+def read_oaei(path: Path) -> tuple[list[str], list[str], list[float | None]]:
+    """The sources, targets and confidences of an OAEI alignment.
 
     A cell's measure is its confidence. Cells with a relation other than `=` are left out. The file is parsed
     as RDF. Some files have a namespace that ends in `#` and others do not, so a property is recognised by the
@@ -82,7 +82,7 @@ def read_oaei(path: Path) -> tuple[list[str], list[str], None, list[float | None
             raise InputError("a cell lacks entity1 or entity2", path=path)
     source = [from_iri(cell["entity1"]) for cell in same]
     target = [from_iri(cell["entity2"]) for cell in same]
-    return source, target, None, [_parse_measure(cell.get("measure"), path) for cell in same]
+    return source, target, [_parse_measure(cell.get("measure"), path) for cell in same]
 
 
 def _parse_measure(text: str | None, path: Path) -> float | None:
@@ -96,8 +96,8 @@ def write_oaei(table: pa.Table, path: Path) -> None:
     """Write one cell per mapping; its measure is the confidence, or 1 if that is unknown."""
     with open_output(path) as sink:
         sink.write(_OAEI_START.encode())
-        columns = (table[name].to_pylist() for name in ("source", "target", "confidence"))
-        for source, target, confidence in zip(*columns, strict=True):
+        for mapping in table.to_pylist():
+            source, target, confidence = mapping["source"], mapping["target"], mapping.get("confidence")
             measure = 1.0 if confidence is None else confidence
             sink.write(
                 f"<map><Cell><entity1 rdf:resource={quoteattr(to_iri(source))}/>"

@@ -2,6 +2,9 @@
 
 divea writes the format itself, because the `sssom` package depends on a hundred other distributions. The
 tests check the files with the validator of that package.
+
+SSSOM names things by CURIEs, and their URIs are ASCII. An IRI in another script is written as the URI that
+RFC 3987 gives it, percent-encoded, with the readable text in the column `subject_label` or `object_label`.
 """
 
 from __future__ import annotations
@@ -9,157 +12,314 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
-import yaml
 
 from divea.errors import InputError
-from divea.formats.delimited import open_output
-from divea.formats.iri import from_iri, to_iri, to_urn
+from divea.formats.iri import URN, from_iri, to_iri
+from divea.formats.output import open_output
 from divea.formats.stream import LONGEST_LINE, open_text
+from divea.yaml_text import parse_yaml
 
 _BUILT_IN_PREFIXES = {
     "owl": "http://www.w3.org/2002/07/owl#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "semapv": "https://w3id.org/semapv/vocab/",
     "skos": "http://www.w3.org/2004/02/skos/core#",
+    "sssom": "https://w3id.org/sssom/",
 }
 _SAME = {"skos:exactMatch", "owl:sameAs", "owl:equivalentClass", "owl:equivalentProperty"}
 """Predicates of mappings between things that are the same."""
 _COLUMNS = (
     "subject_id",
+    "subject_label",
     "predicate_id",
     "object_id",
+    "object_label",
     "mapping_justification",
     "confidence",
     "similarity_score",
     "other",
 )
-_RAW_SIMILARITY = "similarity="
-"""Starts a similarity outside 0 to 1 in the column `other`."""
-_LOCAL_NAME = re.compile(r"[A-Za-z0-9_](?:[\w.%()'!*,;=@&$+~-]*[\w%()'!*,;=@&$+~-])?\Z")
-"""Names that the validator accepts after the colon of a CURIE."""
+_TOOL = "divea"
+_MOST_METADATA = 1 << 20
+"""The most bytes of the metadata at the top of a file."""
+_MOST_EMPTY_LINES = 1_000_000
+"""A compressed file of a few kilobytes can contain a thousand times as many."""
+_URI_CHARACTERS = "%:/?#[]@!$&'()*+,;=~-._"
+"""What `quote` must leave as it is, beside letters and digits, to turn an IRI into a URI."""
+_SMALLEST_NAMESPACE = 0.01
+"""A namespace gets a prefix if this share of all names is in it; a smaller one is part of a larger one."""
 
 
-def read_sssom(path: Path) -> tuple[list[str], list[str], list[float | None], list[float | None]]:
-    """The subjects, objects, similarities and confidences of the mappings between things that are the same.
+class Mappings(NamedTuple):
+    """The columns of a file of mappings; a value that the file does not give is None."""
+
+    source: list[str]
+    target: list[str]
+    score: list[float | None]
+    confidence: list[float | None]
+    rank: list[float | None]
+
+
+def read_sssom(path: Path) -> Mappings:
+    """The mappings between things that are the same.
 
     Rows with another predicate, and negated rows, are left out.
     """
-    lines = _read_lines(path)
-    start = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    prefixes = _BUILT_IN_PREFIXES | _curie_map([line[1:] for line in lines[:start]], path)
-    csv.field_size_limit(LONGEST_LINE)
-    delimiter = "\t" if "\t" in lines[start] else ","
-    rows = csv.DictReader(lines[start:], delimiter=delimiter)
-    subjects: list[str] = []
-    objects: list[str] = []
-    similarities: list[float | None] = []
-    confidences: list[float | None] = []
-    for row in rows:
-        line = start + rows.line_num
-        if row.get("subject_id") in (None, "") or row.get("object_id") in (None, ""):
-            raise InputError("a row without subject_id or object_id", path=path, line=line)
-        if row.get("predicate_id") not in _SAME or row.get("predicate_modifier") == "Not":
-            continue
-        subjects.append(_expand(row["subject_id"], prefixes))
-        objects.append(_expand(row["object_id"], prefixes))
-        similarities.append(_parse_number(_similarity_text(row), path, line))
-        confidences.append(_parse_number(row.get("confidence"), path, line))
-    return subjects, objects, similarities, confidences
-
-
-def _read_lines(path: Path) -> list[str]:
+    found = Mappings([], [], [], [], [])
     with open_text(path) as stream:
+        text = _lines(io.TextIOWrapper(stream, encoding="utf-8", newline=""), path)
+        line = 0
         try:
-            return io.TextIOWrapper(stream, encoding="utf-8", newline="").read().splitlines()
+            start, top, columns = _read_top(text, path)
+            metadata = _Metadata(top, path)
+            for line, row in _read_rows(text, start, columns, path):
+                if row.get("predicate_id") in _SAME and row.get("predicate_modifier") != "Not":
+                    found.source.append(metadata.label(row, "subject"))
+                    found.target.append(metadata.label(row, "object"))
+                    numbers = [_parse_number(number, path, line) for number in metadata.numbers(row)]
+                    for column, number in zip(found[2:], numbers, strict=True):
+                        column.append(number)
         except UnicodeDecodeError as error:
             raise InputError("is not UTF-8; convert it first", path=path) from error
+        except csv.Error as error:
+            raise InputError(f"is not a valid table: {error}", path=path, line=line + 1) from error
+    return found
 
 
-def _curie_map(header: list[str], path: Path) -> dict[str, str]:
-    """The namespace of each prefix that the metadata at the top of the file define."""
-    try:
-        metadata = yaml.safe_load("\n".join(header)) or {}
-        prefixes = metadata.get("curie_map") or {}
-        return {str(prefix): str(namespace) for prefix, namespace in prefixes.items()}
-    except (yaml.YAMLError, AttributeError) as error:
-        raise InputError("the metadata at the top is not valid YAML", path=path) from error
+def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    """The lines of a text; refuses very many empty ones."""
+    empty = 0
+    for number, line in enumerate(text, start=1):
+        if line.isspace():
+            empty += 1
+            if empty > _MOST_EMPTY_LINES:
+                raise InputError(f"more than {_MOST_EMPTY_LINES} empty lines", path=path, line=number)
+        yield line
 
 
-def _expand(curie: str, prefixes: dict[str, str]) -> str:
-    """The label of a CURIE; an IRI, or a CURIE with an unknown prefix, is read as an IRI."""
-    prefix, colon, rest = curie.partition(":")
-    return from_iri(prefixes[prefix] + rest) if colon and prefix in prefixes else from_iri(curie)
+def _read_top(text: Iterator[str], path: Path) -> tuple[int, str, str]:
+    """The number of the line with the names of the columns, the metadata above it, and that line."""
+    metadata: list[str] = []
+    size = 0
+    for number, line in enumerate(text, start=1):
+        if line.startswith("#"):
+            size += len(line)
+            if size > _MOST_METADATA:
+                limit = f"{_MOST_METADATA >> 20} MiB"
+                raise InputError(f"the metadata at the top are longer than {limit}", path=path)
+            metadata.append(line[1:])
+        elif line.strip():
+            return number, "".join(metadata), line
+    raise InputError("contains no table", path=path)
 
 
-def _similarity_text(row: dict[str, str]) -> str | None:
-    """The similarity of a row: from the column `other` if `write_sssom` put it there."""
-    other = row.get("other") or ""
-    if other.startswith(_RAW_SIMILARITY):
-        return other.removeprefix(_RAW_SIMILARITY)
-    return row.get("similarity_score")
+def _read_rows(
+    text: Iterator[str], start: int, columns: str, path: Path
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each row with the number of its (last) line; `start` is the number of the line of column names."""
+    csv.field_size_limit(LONGEST_LINE)
+    delimiter = "\t" if "\t" in columns else ","
+    names = next(csv.reader([columns], delimiter=delimiter))
+    for name in _COLUMNS:
+        if names.count(name) > 1:
+            raise InputError(f"the column '{name}' appears twice", path=path, line=start)
+    rows = csv.reader(text, delimiter=delimiter)
+    for values in rows:
+        if not values:
+            continue
+        row = dict(zip(names, values, strict=False))
+        line = start + rows.line_num
+        if not row.get("subject_id") or not row.get("object_id"):
+            raise InputError("a row without subject_id or object_id", path=path, line=line)
+        yield line, row
+
+
+class _Metadata:
+    """What the metadata at the top of a file say about its rows."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        try:
+            found = parse_yaml(text, typed=False) or {}
+            prefixes = (found.get("curie_map") or {}) if isinstance(found, dict) else None
+            if not isinstance(prefixes, dict):
+                raise ValueError("expected curie_map and other properties by name")
+            own = {prefix: namespace for prefix, namespace in prefixes.items() if isinstance(namespace, str)}
+            # A quoted scalar of YAML can contain half a surrogate pair, which is no character.
+            "".join([*own.keys(), *own.values()]).encode()
+        except ValueError as error:
+            raise InputError(f"the metadata at the top are not valid YAML: {error}", path=path) from error
+        self._prefixes = _BUILT_IN_PREFIXES | own
+        self._is_ours = found.get("mapping_tool") == _TOOL
+
+    def label(self, row: dict[str, str], end: str) -> str:
+        """The label of a row's subject or object; a name without a known prefix is read as an IRI."""
+        name = row[f"{end}_id"]
+        prefix, _, rest = name.partition(":")
+        namespace = self._prefixes.get(prefix)
+        if namespace is None:
+            return from_iri(name)
+        text = row.get(f"{end}_label")
+        if self._is_ours and text and namespace != URN and _as_uri(text) == rest:
+            return namespace + text
+        return from_iri(namespace + rest)
+
+    def numbers(self, row: dict[str, str]) -> tuple[str | None, str | None, str | None]:
+        """The score, the confidence and the rank of a row, as text."""
+        score, confidence = row.get("similarity_score"), row.get("confidence")
+        if not self._is_ours or not row.get("other"):
+            return score, confidence, None
+        # A list of pairs such as `score=1.5|rank=2`; earlier releases wrote `similarity=1.5`.
+        other = dict(pair.split("=", 1) for pair in row["other"].split("|") if "=" in pair)
+        score = other.get("score") or other.get("similarity") or score
+        return score, other.get("confidence") or confidence, other.get("rank")
 
 
 def _parse_number(text: str | None, path: Path, line: int) -> float | None:
     try:
         return float(text) if text else None
     except ValueError as error:
-        raise InputError(f"{text!r} is not a number", path=path, line=line) from error
+        raise InputError(f"{text[:80]!r} is not a number", path=path, line=line) from error  # type: ignore[index]
 
 
 def write_sssom(table: pa.Table, path: Path) -> None:
     """Write one `skos:exactMatch` row per mapping.
 
-    SSSOM scores are between 0 and 1. A similarity outside that range, as CSLS gives, is written to the free
-    column `other`, so that it is kept and the file is valid.
+    SSSOM has no rank, and its scores are between 0 and 1. A rank, and a number outside that range, as a score
+    of CSLS can be, is written to the free column `other`, so that it is kept and the file is valid.
     """
-    prefixes: dict[str, str] = {}
-    rows = io.StringIO()
-    writer = csv.writer(rows, delimiter="\t", lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for mapping in table.to_pylist():
-        similarity = mapping["similarity"]
-        is_valid = similarity is None or 0 <= similarity <= 1
-        writer.writerow(
-            (
-                _shorten(mapping["source"], prefixes),
-                "skos:exactMatch",
-                _shorten(mapping["target"], prefixes),
-                "semapv:UnspecifiedMatching",
-                mapping["confidence"],
-                similarity if is_valid else None,
-                None if is_valid else f"{_RAW_SIMILARITY}{similarity!r}",
-            )
-        )
+    iri_of = {label: to_iri(label) for name in ("source", "target") for label in table[name].to_pylist()}
+    prefixes = _choose_prefixes(iri_of.values())
     with open_output(path) as sink:
         sink.write(_metadata(prefixes).encode())
-        sink.write(rows.getvalue().encode())
+        sink.write(("\t".join(_COLUMNS) + "\n").encode())
+        for batch in table.to_batches(max_chunksize=1 << 16):
+            rows = io.StringIO()
+            writer = csv.writer(rows, delimiter="\t", lineterminator="\n")
+            for mapping in batch.to_pylist():
+                subject_id, subject_label = _shorten(iri_of[mapping["source"]], prefixes)
+                object_id, object_label = _shorten(iri_of[mapping["target"]], prefixes)
+                writer.writerow(
+                    (
+                        subject_id,
+                        subject_label,
+                        "skos:exactMatch",
+                        object_id,
+                        object_label,
+                        "semapv:UnspecifiedMatching",
+                        *_number_columns(mapping),
+                    )
+                )
+            sink.write(rows.getvalue().encode())
+
+
+def _number_columns(mapping: dict[str, Any]) -> tuple[float | None, float | None, str]:
+    """The columns confidence, similarity_score and other."""
+    other = []
+    columns = []
+    for name in ("confidence", "score"):
+        value = mapping.get(name)
+        is_valid = value is None or 0 <= value <= 1
+        columns.append(value if is_valid else None)
+        if not is_valid:
+            other.append(f"{name}={value!r}")
+    if mapping.get("rank") is not None:
+        other.append(f"rank={mapping['rank']}")
+    return columns[0], columns[1], "|".join(other)
 
 
 def _metadata(prefixes: dict[str, str]) -> str:
     """The lines at the top of the file; `prefixes` gives the prefix of each namespace."""
+    import yaml
+
+    used = {prefix: namespace for namespace, prefix in prefixes.items()}
     metadata = {
-        "curie_map": _BUILT_IN_PREFIXES | {prefix: namespace for namespace, prefix in prefixes.items()},
+        "curie_map": {prefix: _BUILT_IN_PREFIXES[prefix] for prefix in ("semapv", "skos")} | used,
         "license": "https://w3id.org/sssom/license/unspecified",
         "mapping_set_id": "https://w3id.org/sssom/mappings/divea",
-        "mapping_tool": "divea",
+        "mapping_tool": _TOOL,
     }
     text = yaml.safe_dump(metadata, sort_keys=True, allow_unicode=True, width=10**6)
     return "".join(f"#{line}\n" for line in text.splitlines())
 
 
-def _shorten(label: str, prefixes: dict[str, str]) -> str:
-    """A label as a CURIE; a namespace that is new is added to `prefixes`.
+def _choose_prefixes(iris: Iterable[str]) -> dict[str, str]:
+    """The prefix of each namespace that many IRIs share; every IRI starts with one of these namespaces.
 
-    >>> prefixes = {}
-    >>> _shorten("http://a.example/x", prefixes), _shorten("http://a.example/y", prefixes), prefixes
-    ('ns1:x', 'ns1:y', {'http://a.example/': 'ns1'})
+    >>> _choose_prefixes(["http://a.example/film/1", "http://a.example/film/2", "http://b.example/Ü/1"])
+    {'http://a.example/film/': 'ns1', 'http://b.example/': 'ns2'}
     """
-    iri = to_iri(label)
-    cut = max(iri.rfind("/"), iri.rfind("#"), iri.find(":")) + 1
-    if not _LOCAL_NAME.match(iri[cut:]):
-        iri = to_urn(label)
-        cut = iri.rfind(":") + 1
-    prefix = prefixes.setdefault(iri[:cut], f"ns{len(prefixes) + 1}")
-    return f"{prefix}:{iri[cut:]}"
+    counts = Counter(next(_namespaces(iri)) for iri in iris)
+    fewest = _SMALLEST_NAMESPACE * counts.total()
+    # The longest namespace is decided first: a small one counts for the namespace around it.
+    waiting = [(-len(namespace), namespace) for namespace in counts]
+    heapify(waiting)
+    kept = []
+    while waiting:
+        _, namespace = heappop(waiting)
+        around = next(islice(_namespaces(namespace), 1, None), None)
+        if around is None or counts[namespace] >= fewest:
+            kept.append(namespace)
+        else:
+            if around not in counts:
+                heappush(waiting, (-len(around), around))
+            counts[around] += counts[namespace]
+    named = {namespace: prefix for prefix, namespace in _BUILT_IN_PREFIXES.items()} | {URN: "divea"}
+    new = [namespace for namespace in sorted(kept) if namespace not in named]
+    named |= {namespace: f"ns{number}" for number, namespace in enumerate(new, start=1)}
+    return {namespace: named[namespace] for namespace in sorted(kept)}
+
+
+def _namespaces(iri: str) -> Iterator[str]:
+    """The namespaces that an IRI is in, the longest first, up to its scheme or host.
+
+    A namespace ends in `/`, `#` or the colon of the scheme, and contains only ASCII.
+
+    >>> list(_namespaces("http://a.example/film/1#x"))
+    ['http://a.example/film/1#', 'http://a.example/film/', 'http://a.example/']
+    """
+    if iri.startswith(URN):
+        yield URN
+        return
+    start = iri if iri.isascii() else re.split("[^\x00-\x7f]", iri, maxsplit=1)[0]
+    namespace = _cut(start)
+    while True:
+        yield namespace
+        around = _cut(namespace[:-1])
+        if not around or around.endswith("//") or namespace.endswith("//"):
+            return
+        namespace = around
+
+
+def _cut(text: str) -> str:
+    """The text up to its last `/` or `#`, or up to its first colon; empty if it has none of them."""
+    return text[: max(text.rfind("/"), text.rfind("#"), text.find(":")) + 1]
+
+
+def _shorten(iri: str, prefixes: dict[str, str]) -> tuple[str, str]:
+    """An IRI as a CURIE, and its readable text if the CURIE is percent-encoded.
+
+    >>> _shorten("http://y.example/Ü", {"http://y.example/": "ns1"})
+    ('ns1:%C3%9C', 'Ü')
+    """
+    namespace = next(namespace for namespace in _namespaces(iri) if namespace in prefixes)
+    if namespace == URN:
+        name, label = iri[len(URN) :], from_iri(iri)
+        return f"{prefixes[URN]}:{name}", label if label != name and label.isprintable() else ""
+    text = iri[len(namespace) :]
+    name = _as_uri(text)
+    return f"{prefixes[namespace]}:{name}", text if text != name else ""
+
+
+def _as_uri(iri: str) -> str:
+    """The URI of an IRI, as RFC 3987 defines it: characters that are not ASCII are percent-encoded."""
+    return quote(iri, safe=_URI_CHARACTERS)

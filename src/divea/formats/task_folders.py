@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from divea.errors import InputError
-from divea.formats.graph_files import read_graph
+from divea.formats.graph_files import read_graph, read_graph_to_align
 from divea.formats.layouts import Layout
 from divea.formats.mapping_files import read_mappings
+from divea.formats.stream import reading
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task, save_task
-from divea.io import new_folder
+from divea.graphs.labels import as_labels
+from divea.io import new_folder, usable_path
 from divea.registry import LAYOUTS
 
 NATIVE = "divea"
@@ -40,7 +46,7 @@ def read_task(
     ...     read_task(f"{folder}/task").source
     KnowledgeGraph(80 entities, 5 relations, 397 triples)
     """
-    folder = Path(folder)
+    folder = usable_path(folder)
     if is_native(folder):
         task = load_task(folder)
         source, target, links = task.source, task.target, task.seeds
@@ -60,6 +66,8 @@ def read_task_files(
     seeds: str | Path | None = None,
     *,
     skip_unknown_seeds: bool = False,
+    keep_schema: bool = False,
+    add_note: Callable[[str], None] | None = None,
 ) -> AlignmentTask:
     """Read a task from two graph files and a file of seeds.
 
@@ -71,12 +79,28 @@ def read_task_files(
         A file of links in any format that `read_mappings` reads; None for a task without seeds.
     skip_unknown_seeds
         Leave out seeds that name unknown entities instead of refusing them.
+    keep_schema
+        Align the classes and properties of RDF files too; by default they are left out, with the triples
+        about them.
+    add_note
+        Called with a sentence for each graph of which something was left out.
     """
-    left, right = read_graph(source), read_graph(target)
+    left, right = (_read_graph(path, keep_schema, add_note) for path in (source, target))
     if seeds is None:
         return AlignmentTask(left, right)
     links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
     return _make_task(left, right, links, seeds)
+
+
+def _read_graph(
+    path: str | Path, keep_schema: bool, add_note: Callable[[str], None] | None
+) -> KnowledgeGraph:
+    if keep_schema:
+        return read_graph(path)
+    graph, left_out = read_graph_to_align(path)
+    if left_out is not None and add_note is not None:
+        add_note(f"{path}: {left_out} are left out; --keep-schema keeps them")
+    return graph
 
 
 def _make_task(
@@ -125,12 +149,19 @@ def resolve_links(
     mappings = read_mappings(path)
     if folder is not None and not is_native(Path(folder)):
         mappings = layout_of(Path(folder)).relabel(Path(folder), mappings)
-    links = Links.from_labels(
-        mappings["source"], mappings["target"], source, target, skip_unknown=skip_unknown, path=path
-    )
+    left, right = _bare(mappings["source"], source), _bare(mappings["target"], target)
+    links = Links.from_labels(left, right, source, target, skip_unknown=skip_unknown, path=path)
     if len(links) == 0:
         raise InputError("no link names entities of both graphs", path=path)
     return links
+
+
+def _bare(labels: pa.ChunkedArray, graph: KnowledgeGraph) -> pa.Array:
+    """The labels; an unknown one such as `<http://a.example/x>` without the brackets, if that is known."""
+    found = as_labels(labels)
+    bare = pc.replace_substring_regex(found, "^<(.+)>$", "\\1")
+    is_better = (graph.find(found) < 0) & (graph.find(bare) >= 0)
+    return pc.if_else(pa.array(is_better), bare, found)
 
 
 def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) -> list[str]:
@@ -151,6 +182,7 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
     ...     write_task(AlignmentTask(graph, graph), f"{folder}/task", layout="openea")
     ['1 source entities without a triple are left out', '1 target entities without a triple are left out']
     """
+    folder = usable_path(folder)
     if layout == NATIVE:
         save_task(task, folder)
         return []
@@ -163,18 +195,20 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
 
 def is_native(folder: Path) -> bool:
     """Whether a folder has divea's own layout."""
-    return (folder / "task.json").is_file()
+    with reading(folder):
+        return (folder / "task.json").is_file()
 
 
 def layout_of(folder: Path) -> Layout:
     """The layout of a folder that does not have divea's own layout."""
-    if not folder.exists():
-        raise InputError("no such folder", path=folder)
-    if not folder.is_dir():
-        raise InputError("is a file; a task is a folder, or use --source and --target", path=folder)
-    for layout in _layouts():
-        if layout.recognises(folder):
-            return layout
+    with reading(folder):
+        if not folder.exists():
+            raise InputError("no such folder", path=folder)
+        if not folder.is_dir():
+            raise InputError("is a file; a task is a folder, or use --source and --target", path=folder)
+        for layout in _layouts():
+            if layout.recognises(folder):
+                return layout
     raise InputError(
         "not a task folder: expected task.json (divea), triples_1 and ent_ids_1 (JAPE), "
         "rel_triples_1 (OpenEA) or triples_1.parquet, each with its _2",
@@ -187,9 +221,10 @@ def folder_around(path: str | Path) -> Path | None:
 
     Links in the file may use the ids of that folder.
     """
-    for folder in Path(path).absolute().parents:
-        if any(layout.recognises(folder) for layout in _layouts()):
-            return folder
+    with reading(Path(path)):
+        for folder in Path(path).absolute().parents:
+            if any(layout.recognises(folder) for layout in _layouts()):
+                return folder
     return None
 
 
