@@ -13,6 +13,13 @@ def test_the_bare_name_may_stand_for_the_settings():
 
 
 @pytest.mark.parametrize(
+    "address", ["auto", "host:6379", "192.0.2.2:6379", "[::1]:6379", "a.b-c.example:1024"]
+)
+def test_addresses_of_ray_are_accepted(address):
+    assert ExecutorSettings(name="ray", address=address).address == address
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"name": "slurm"}, "executor.name: unknown executor 'slurm'; choose from auto, inline, local, ray"),
@@ -20,8 +27,35 @@ def test_the_bare_name_may_stand_for_the_settings():
         ({"workers": 0}, "executor.workers: expected an integer from 1 to 100000, or null; found 0"),
         ({"workers": True}, "executor.workers: expected an integer from 1 to 100000, or null; found true"),
         ({"workers": 10**30}, "executor.workers: expected an integer from 1 to 100000, or null; found 10000"),
-        ({"timeout": 0}, "executor.timeout: expected a number, above 0, or null; found 0"),
-        ({"timeout": float("nan")}, "executor.timeout: expected a number, above 0, or null; found nan"),
+        ({"timeout": 0}, "executor.timeout: expected a number, above 0, at most 31536000, or null; found 0"),
+        (
+            {"timeout": float("nan")},
+            "executor.timeout: expected a number, above 0, at most 31536000, or null; found nan",
+        ),
+        (
+            {"timeout": float("inf")},
+            "executor.timeout: expected a number, above 0, at most 31536000, or null",
+        ),
+        ({"timeout": 1e300}, "executor.timeout: expected a number, above 0, at most 31536000, or null"),
+        ({"timeout": -1}, "executor.timeout: expected a number, above 0, at most 31536000, or null"),
+        *(
+            (
+                {"name": "ray", "address": address},
+                "executor.address: expected auto, or host:port with a port from 1024 to 65535; found",
+            )
+            for address in (
+                "",
+                "garbage",
+                "host:",
+                ":6379",
+                "host:70000",
+                "host:80",
+                "ray://host:10001",
+                "a b:6379",
+                "local",
+                "host:6379\n",
+            )
+        ),
         (
             {"name": "ray", "gpu_share": 1.5},
             "executor.gpu_share: expected a number, above 0, at most 1; found 1.5",

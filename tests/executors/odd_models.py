@@ -21,6 +21,9 @@ ENTRY_POINTS = """
 raises = tests.executors.odd_models:Raises
 dies = tests.executors.odd_models:Dies
 hangs = tests.executors.odd_models:Hangs
+stops = tests.executors.odd_models:Stops
+crashes = tests.executors.odd_models:Crashes
+exits = tests.executors.odd_models:Exits
 runs-out = tests.executors.odd_models:RunsOut
 """
 
@@ -92,6 +95,22 @@ class Dies(Odd):
 class Hangs(Odd):
     def fail(self):
         time.sleep(3600)
+
+
+class Stops(Odd):
+    def fail(self):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class Crashes(Odd):
+    def fail(self):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Exits(Odd):
+    def fail(self):
+        print("bye", flush=True)
+        os._exit(7)
 
 
 class RunsOut(Odd):

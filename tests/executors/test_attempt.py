@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from divea.config import DivisionSettings
 from divea.division import DivEA, Whole
+from divea.executors import Done, Failed, FailureKind
 from divea.executors import attempt as attempt_module
-from divea.executors.attempt import SMALLEST, divide_further, solve_within_memory
+from divea.executors.attempt import SMALLEST, Changes, attempt, divide_further, solve_within_memory
 from divea.executors.job import solve_job
 from divea.graphs.planted import planted_pair
 from divea.resources.limits import enforced, is_out_of_memory
@@ -73,11 +74,12 @@ def limit_entities(monkeypatch):
 def test_a_batch_is_halved_and_the_bytes_stay_the_same(jobs, limit_entities):
     together = replace(jobs[0], subtasks=tuple(job.subtasks[0] for job in jobs))
     solver = limit_entities(2 * max(subtask.size for subtask in together.subtasks))
-    notes = []
-    solved = solve_within_memory(TASK, together, notes.append)
+    changes = Changes()
+    solved = solve_within_memory(TASK, together, changes)
     assert solver.solved_together == [2, 2]
-    assert len(notes) == 1
-    assert "memory ran out over 4 subtasks" in notes[0]
+    assert len(changes.notes) == 1
+    assert "memory ran out over 4 subtasks" in changes.notes[0]
+    assert not changes.divided
     assert result_bytes(solved) == result_bytes(solve_job(TASK, together))
 
 
@@ -85,28 +87,76 @@ def test_a_subtask_that_is_too_large_is_divided_until_it_fits(jobs, limit_entiti
     whole = Whole().divide(TASK).subtasks[0]
     job = replace(jobs[0], subtasks=(whole,))
     limit_entities(whole.size // 3)
-    notes = []
-    (solved,) = solve_within_memory(TASK, job, notes.append)
+    changes = Changes()
+    (solved,) = solve_within_memory(TASK, job, changes)
     assert solved.matches.source.tolist() == whole.unmatched.tolist()
     assert np.isin(solved.matches.target[solved.matches.target >= 0], whole.candidates).all()
     assert solved.top_sums.shape == whole.candidates.shape
-    assert any("divided further" in note for note in notes)
-    assert result_bytes(solve_within_memory(TASK, job, notes.append)) == result_bytes([solved])
+    assert any("divided further" in note for note in changes.notes)
+    assert changes.divided
+    assert result_bytes(solve_within_memory(TASK, job, changes)) == result_bytes([solved])
 
 
 def test_a_job_fails_if_its_smallest_pieces_do_not_fit(jobs, limit_entities):
     limit_entities(0)
     with pytest.raises(MemoryError, match="no room for a subtask of"):
-        solve_within_memory(TASK, jobs[0], lambda note: None)
+        solve_within_memory(TASK, jobs[0], Changes())
 
 
 def test_a_model_that_allocates_too_much_is_given_smaller_tasks(jobs, odd):
     """The model allocates 64 GiB for a task of more than 60 entities."""
-    notes = []
+    changes = Changes()
     job = replace(odd(jobs[0], "runs-out", times=60), memory=LIMIT)
-    (solved,) = solve_within_memory(TASK, job, notes.append)
+    (solved,) = solve_within_memory(TASK, job, changes)
     assert solved.matches.source.tolist() == jobs[0].subtasks[0].unmatched.tolist()
-    assert "can't allocate memory" in notes[0]
+    assert "can't allocate memory" in changes.notes[0]
+
+
+def test_a_result_says_whether_memory_ran_out_over_it(jobs, limit_entities):
+    done = attempt(TASK, 3, jobs[0])
+    assert isinstance(done, Done)
+    assert not done.divided
+    limit_entities(jobs[0].subtasks[0].size - 1)
+    divided = attempt(TASK, 3, jobs[0])
+    assert isinstance(divided, Done)
+    assert divided.divided
+
+
+def fail_with(error):
+    def solve(task, job):
+        raise error
+
+    return solve
+
+
+TORCH = "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: 64 bytes"
+
+
+@pytest.mark.parametrize(
+    ("error", "limits", "kind", "reason"),
+    [
+        (ValueError("odd\nvalue\x1b"), {}, FailureKind.ERROR, "ValueError: odd value\\x1b"),
+        (MemoryError(), {}, FailureKind.HOST_MEMORY, "MemoryError: no room for a subtask of"),
+        (RuntimeError(TORCH), {}, FailureKind.HOST_MEMORY, "MemoryError: no room for a subtask of"),
+        (MemoryError(), {"memory": LIMIT}, FailureKind.MEMORY_LIMIT, "MemoryError: no room for a subtask of"),
+        (
+            torch.cuda.OutOfMemoryError("no room"),
+            {"device": "cuda"},
+            FailureKind.GPU_MEMORY,
+            "MemoryError: no room for a subtask of",
+        ),
+    ],
+    ids=str,
+)
+def test_a_failure_says_its_kind_and_its_reason_in_one_line(jobs, monkeypatch, error, limits, kind, reason):
+    monkeypatch.setattr(attempt_module, "solve_job", fail_with(error))
+    monkeypatch.setattr(attempt_module, "release_memory", lambda device: None)
+    failed = attempt(TASK, 3, replace(jobs[0], **limits))
+    assert isinstance(failed, Failed)
+    assert (failed.position, failed.kind) == (3, kind)
+    assert failed.reason.startswith(reason)
+    assert "\n" not in failed.reason
+    assert "Traceback" in failed.log
 
 
 def check_pieces(random_seed, entities, parts):

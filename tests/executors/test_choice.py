@@ -40,11 +40,25 @@ def test_auto_stays_in_this_process_where_workers_do_not_pay(choose, facts):
     assert choose(**facts) == ExecutorSettings(name="inline")
 
 
-@pytest.mark.parametrize("facts", [{}, {"entities": 10}, {"has_memory_limit": True}, {"device": "cuda"}])
+@pytest.mark.parametrize(
+    "facts", [{}, {"entities": 10}, {"device": "cuda"}, {"device": "cuda", "has_memory_limit": True}]
+)
 def test_auto_starts_workers_if_their_number_is_given(choose, facts):
     for workers in (1, 3):
         settings = ExecutorSettings(workers=workers)
         assert choose(settings, **facts) == ExecutorSettings(name="local", workers=workers)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"name": "local"}, {"name": "local", "workers": 1}, {"workers": 1}, {"workers": 2}, {"timeout": 9}],
+    ids=str,
+)
+def test_worker_processes_are_refused_within_a_limit_on_host_memory(choose, settings):
+    """The limit is on all processes together, and a job may need all that one process leaves of it."""
+    with pytest.raises(InputError, match="executor: a memory limit is on all processes together and leaves"):
+        choose(ExecutorSettings(**settings), has_memory_limit=True)
+    assert choose(ExecutorSettings(**settings), has_memory_limit=True, device="cuda").name == "local"
 
 
 def test_auto_starts_workers_if_a_timeout_is_given(choose):
@@ -52,14 +66,14 @@ def test_auto_starts_workers_if_a_timeout_is_given(choose):
     settings = ExecutorSettings(timeout=9)
     small = choose(settings, entities=10)
     assert small == ExecutorSettings(name="local", workers=5, timeout=9)
-    limited = choose(settings, has_memory_limit=True)
-    assert limited == ExecutorSettings(name="local", workers=1, timeout=9)
 
 
 def test_a_named_executor_is_kept(choose):
-    for facts in ({}, {"entities": 10}, {"has_memory_limit": True}, {"device": "cuda"}):
+    for facts in ({}, {"entities": 10}, {"device": "cuda"}):
         for name in ("inline", "local", "ray"):
             assert choose(ExecutorSettings(name=name), **facts).name == name
+    for name in ("inline", "ray"):
+        assert choose(ExecutorSettings(name=name), has_memory_limit=True).name == name
     assert choose(ExecutorSettings(name="inline")).workers is None
 
 
@@ -68,9 +82,9 @@ def test_workers_that_are_not_given_depend_on_cores_subtasks_and_memory(choose, 
     settings = ExecutorSettings(name=name)
     assert choose(settings).workers == 5
     assert choose(settings, subtasks=20).workers == 8
-    assert choose(settings, has_memory_limit=True).workers == 1
+    assert choose(ExecutorSettings(name="ray"), has_memory_limit=True).workers == 1
     assert choose(settings, device="cuda").workers is None  # the executor counts the GPUs
-    assert choose(ExecutorSettings(name=name, workers=3), has_memory_limit=True).workers == 3
+    assert choose(ExecutorSettings(name="ray", workers=3), has_memory_limit=True).workers == 3
 
 
 def test_other_settings_are_kept(choose):

@@ -1,15 +1,19 @@
 """Worker processes: they give the same bytes whatever happens to them, and none is left behind."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import pytest
 
 from divea.api import align
-from divea.executors import Done, Failed, check_executor
+from divea.errors import InputError
+from divea.executors import Done, Failed, FailureKind, base, check_executor
+from divea.executors import local as local_module
 from divea.executors.local import Local
 from tests.executors.odd_models import tries
 from tests.executors.processes import is_alive, wait_until
@@ -74,17 +78,33 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(local, folder, jobs, e
     assert len(tries(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_job_whose_worker_is_killed_many_times_gives_the_same_bytes(
+    local, folder, jobs, expected, odd, tmp_path, kills
+):
+    """Workers that are lost are no reason to solve a job in another way."""
+    results = results_by_position(local, folder, [odd(jobs[0], "dies", times=kills), *jobs[1:]])
+    assert [result_bytes(results[position].solved) for position in range(4)] == expected
+    assert not results[0].divided
+    assert len(tries(tmp_path)) == kills + 1
+
+
 @pytest.mark.slow
-def test_a_job_that_always_dies_fails_alone(local, folder, jobs, expected, odd):
+def test_a_job_that_always_dies_fails_alone(local, folder, jobs, expected, odd, monkeypatch):
+    monkeypatch.setattr(base, "LOSSES", 5)
     results = results_by_position(local, folder, [odd(jobs[0], "dies", times=100), *jobs[1:]])
     assert isinstance(results[0], Failed)
-    assert results[0].log.count("was ended by SIGKILL") == 3
+    assert results[0].kind == FailureKind.LOST_WORKER
+    assert results[0].reason == "worker was ended by SIGKILL (5 times)"
+    assert results[0].log.count("was ended by SIGKILL") == 5
     assert [result_bytes(results[position].solved) for position in (1, 2, 3)] == expected[1:]
 
 
 def test_a_job_that_always_raises_fails_alone(local, folder, jobs, expected, odd, tmp_path):
     results = results_by_position(local, folder, [odd(jobs[0], "raises", times=100), *jobs[1:]])
     assert isinstance(results[0], Failed)
+    assert results[0].kind == FailureKind.ERROR
+    assert results[0].reason == "RuntimeError: as odd as promised (3 times)"
     assert results[0].log.count("RuntimeError: as odd as promised") == 3
     assert [found.number for found in tries(tmp_path)] == [0, 1, 2]
     assert [result_bytes(results[position].solved) for position in (1, 2, 3)] == expected[1:]
@@ -103,9 +123,13 @@ def test_a_job_that_hangs_is_stopped_and_tried_again(impatient, folder, jobs, ex
     assert len(tries(tmp_path)) == 2
 
 
-def test_a_job_that_kills_two_workers_is_divided_for_the_last_try(local, folder, jobs, odd):
+def test_a_job_for_which_the_system_has_no_memory_is_divided(local, folder, jobs, odd, monkeypatch):
+    """Two kills that the system counts as lack of memory, as its OOM killer does."""
+    counts = itertools.count()
+    monkeypatch.setattr(local_module, "oom_kills", lambda: next(counts))
     (result,) = local.run(folder, [odd(jobs[0], "dies", times=2)])
     assert isinstance(result, Done)
+    assert result.divided
     assert "divided further" in result.notes[0]
     assert result.solved[0].matches.source.tolist() == jobs[0].subtasks[0].unmatched.tolist()
 
@@ -113,9 +137,62 @@ def test_a_job_that_kills_two_workers_is_divided_for_the_last_try(local, folder,
 def test_a_job_that_always_hangs_fails_and_its_log_says_where(impatient, folder, jobs, odd):
     (result,) = impatient.run(folder, [odd(jobs[0], "hangs", times=100)])
     assert isinstance(result, Failed)
-    assert result.log.count("worker ended with code 1") == 3
-    assert "Timeout" in result.log
+    assert result.kind == FailureKind.TIMEOUT
+    assert result.reason == "timeout: the job took longer than 1 s (3 times)"
+    assert result.log.count("timeout: the job took longer than 1 s") == 3
     assert "in fail" in result.log
+
+
+def test_a_job_whose_worker_is_stopped_is_tried_again(impatient, folder, jobs, expected, odd, tmp_path):
+    """A stopped worker does not run any watchdog itself."""
+    assert run_jobs(impatient, folder, [odd(jobs[0], "stops"), *jobs[1:]]) == expected
+    assert len(tries(tmp_path)) == 2
+
+
+@pytest.mark.slow
+def test_a_job_that_always_stops_its_worker_fails(impatient, folder, jobs, odd, monkeypatch):
+    monkeypatch.setattr(base, "LOSSES", 2)
+    (result,) = impatient.run(folder, [odd(jobs[0], "stops", times=100)])
+    assert isinstance(result, Failed)
+    assert result.kind == FailureKind.STOPPED_WORKER
+    assert result.reason == "stopped worker: the job took longer than 1 s (2 times)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("crashes", "worker was ended by SIGSEGV (3 times)"),
+        ("exits", "worker ended with code 7: bye (3 times)"),
+    ],
+)
+def test_a_crash_is_an_error_of_the_job(local, folder, jobs, odd, tmp_path, model, reason):
+    (result,) = local.run(folder, [odd(jobs[0], model, times=100)])
+    assert isinstance(result, Failed)
+    assert (result.kind, result.reason) == (FailureKind.ERROR, reason)
+    assert len(tries(tmp_path)) == 3
+
+
+@pytest.mark.slow
+def test_nothing_is_left_in_the_folder_for_temporary_files(folder, jobs, odd, tmp_path, monkeypatch):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    executor = Local(1)
+    try:
+        results = executor.run(folder, jobs[:1])
+        assert isinstance(next(iter(results)), Done)
+        assert list(temporary.iterdir()) == []
+    finally:
+        executor.close()
+
+
+def test_a_place_for_temporary_files_that_is_missing_is_told(folder, jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(
+        InputError, match="no place for temporary files: No such file or directory; set TMPDIR"
+    ):
+        list(Local(1).run(folder, jobs[:1]))
 
 
 # Without a guard against being imported, as many users write their scripts.
@@ -162,3 +239,30 @@ def test_no_worker_is_left_after_ctrl_c_or_if_the_parent_is_killed(folder, odd_m
         parent.kill()
         parent.wait(timeout=30)
     wait_until(lambda: not any(map(is_alive, orphans)))
+
+
+CLOSED_STREAMS = """
+import sys
+from pathlib import Path
+from divea.executors.local import Local
+from tests.executors.small import run_jobs, small_jobs
+
+executor = Local(1)
+run_jobs(executor, Path(sys.argv[1]), small_jobs()[:1])
+executor.close()
+Path(sys.argv[2]).touch()
+"""
+
+
+@pytest.mark.slow
+def test_standard_streams_may_be_closed(folder, tmp_path):
+    script, done = tmp_path / "script.py", tmp_path / "done"
+    script.write_text(CLOSED_STREAMS)
+    command = 'exec "$@" 0<&- 1>&- 2>&-'
+    subprocess.run(
+        ["sh", "-c", command, "sh", sys.executable, str(script), str(folder), str(done)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=120,
+        check=True,
+    )
+    assert done.exists()

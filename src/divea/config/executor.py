@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ class ExecutorSettings(NamedGroup):
     """Worker processes; null: one per core or GPU."""
     address: str | None = None
     """Ray cluster to use, as auto or host:port; null: Ray starts one on this machine."""
-    timeout: float | None = Field(default=None, gt=0)
+    timeout: float | None = Field(default=None, gt=0, le=31_536_000)
     """Seconds after which a job counts as failed; null: never."""
     gpu_share: float = Field(default=1.0, gt=0, le=1)
     """Share of a GPU that a job takes on a Ray cluster: with .25, four jobs share one."""
@@ -38,6 +39,16 @@ class ExecutorSettings(NamedGroup):
         if name not in known:
             raise ValueError(f"unknown executor {name!r}; choose from {', '.join(known)}")
         return name
+
+    @field_validator("address")
+    @classmethod
+    def _host_and_port(cls, address: str | None) -> str | None:
+        if address is None or address == "auto":
+            return address
+        found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", address)
+        if found is None or not 1024 <= int(found[1]) <= 65535:
+            raise ValueError(f"expected auto, or host:port with a port from 1024 to 65535; found {address!r}")
+        return address
 
     @model_validator(mode="after")
     def _every_setting_counts(self) -> ExecutorSettings:

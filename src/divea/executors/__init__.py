@@ -1,7 +1,7 @@
 """Executors: they run the jobs of a run, in this process, in worker processes or on a cluster."""
 
 from divea.config.executor import ExecutorSettings
-from divea.executors.base import Done, Executor, Failed, choose_executor, make_executor
+from divea.executors.base import Done, Executor, Failed, FailureKind, choose_executor, make_executor
 from divea.executors.check import check_executor
 from divea.executors.job import Job, make_jobs
 
@@ -10,6 +10,7 @@ __all__ = [
     "Executor",
     "ExecutorSettings",
     "Failed",
+    "FailureKind",
     "Job",
     "check_executor",
     "choose_executor",

@@ -2,22 +2,24 @@
 
 If memory runs out, subtasks that should be solved together are solved in halves, which changes nothing. A
 subtask that alone is too large is divided like any task. Its pieces see less of the graphs, so the result
-differs from what more memory would have given; a note says so. The pieces depend on the job alone.
+differs from what more memory would have given; `Done.divided` and a note say so. The pieces depend on the
+job alone.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from textwrap import shorten
 
 import numpy as np
 
 from divea.config import DivisionSettings
 from divea.division import DivEA, Subtask
-from divea.executors.base import Done, Failed
+from divea.errors import printable
+from divea.executors.base import Done, Failed, FailureKind
 from divea.executors.job import Job, solve_job
 from divea.graphs import AlignmentTask, Links
 from divea.loop.merge import merge
@@ -25,14 +27,55 @@ from divea.loop.solve import Solved, subtask_random_seed
 from divea.resources.limits import enforced, is_out_of_memory, release_memory, return_freed_blocks
 from divea.resources.machine import peak_gpu_memory, peak_memory
 
-AddNote = Callable[[str], None]
-
 SMALLEST = 64
 """Entities of a subtask that is not divided any further: it is not what fills the memory."""
 
 
+@dataclass
+class Changes:
+    """What a try did differently than asked."""
+
+    notes: list[str] = field(default_factory=list)
+    """For the user."""
+    divided: bool = False
+    """Whether a subtask was divided further, which changes the result."""
+
+
+def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
+    """Try a job once; with `in_pieces` its subtasks are divided further from the start."""
+    return_freed_blocks()
+    changes = Changes()
+    start = time.perf_counter()
+    try:
+        solved = solve_within_memory(task, job, changes, in_pieces=in_pieces)
+    except Exception as error:
+        log = "\n".join([*changes.notes, traceback.format_exc()])
+        return Failed(position, _kind(error, job), _one_line(error), log)
+    return Done(
+        position,
+        solved,
+        tuple(changes.notes),
+        time.perf_counter() - start,
+        peak_memory(),
+        peak_gpu_memory(job.device),
+        changes.divided,
+    )
+
+
+def _kind(error: Exception, job: Job) -> FailureKind:
+    if not is_out_of_memory(error):
+        return FailureKind.ERROR
+    if job.memory is not None:
+        return FailureKind.MEMORY_LIMIT
+    return FailureKind.HOST_MEMORY if job.device == "cpu" else FailureKind.GPU_MEMORY
+
+
+def _one_line(error: Exception) -> str:
+    return printable(shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ..."))
+
+
 def solve_within_memory(
-    task: AlignmentTask, job: Job, add_note: AddNote, *, in_pieces: bool = False
+    task: AlignmentTask, job: Job, changes: Changes, *, in_pieces: bool = False
 ) -> list[Solved]:
     """Solve a job within its memory; with `in_pieces` its subtasks are divided from the start."""
     if not in_pieces:
@@ -42,32 +85,36 @@ def solve_within_memory(
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            failure = shorten(f"{type(error).__name__}: {error}", 140)
+            failure = _one_line(error)
         # The arrays of the failed attempt are released only outside of the handler.
         release_memory(job.device)
         if len(job.subtasks) > 1:
-            add_note(f"memory ran out over {len(job.subtasks)} subtasks ({failure}): solved in two halves")
-            return _solve_in_halves(task, job, add_note)
-        add_note(f"memory ran out over subtask {job.subtasks[0].index} ({failure})")
-    return [_solve_in_pieces(task, job, subtask, add_note) for subtask in job.subtasks]
+            count = len(job.subtasks)
+            changes.notes.append(f"memory ran out over {count} subtasks ({failure}): solved in two halves")
+            return _solve_in_halves(task, job, changes)
+        changes.notes.append(f"memory ran out over subtask {job.subtasks[0].index} ({failure})")
+    return [_solve_in_pieces(task, job, subtask, changes) for subtask in job.subtasks]
 
 
-def _solve_in_halves(task: AlignmentTask, job: Job, add_note: AddNote) -> list[Solved]:
+def _solve_in_halves(task: AlignmentTask, job: Job, changes: Changes) -> list[Solved]:
     middle = len(job.subtasks) // 2
     halves = job.subtasks[:middle], job.subtasks[middle:]
     return [
         solved
         for half in halves
-        for solved in solve_within_memory(task, replace(job, subtasks=half), add_note)
+        for solved in solve_within_memory(task, replace(job, subtasks=half), changes)
     ]
 
 
-def _solve_in_pieces(task: AlignmentTask, job: Job, subtask: Subtask, add_note: AddNote) -> Solved:
+def _solve_in_pieces(task: AlignmentTask, job: Job, subtask: Subtask, changes: Changes) -> Solved:
     random_seed = subtask_random_seed(job.random_seed, job.iteration, subtask.index)
     pieces = divide_further(task, subtask, random_seed)
+    changes.divided = True
     sizes = " + ".join(str(piece.size) for piece in pieces)
-    add_note(f"subtask {subtask.index} of {subtask.size} entities was divided further, into {sizes}")
-    found = [solve_within_memory(task, replace(job, subtasks=(piece,)), add_note)[0] for piece in pieces]
+    changes.notes.append(
+        f"subtask {subtask.index} of {subtask.size} entities was divided further, into {sizes}"
+    )
+    found = [solve_within_memory(task, replace(job, subtasks=(piece,)), changes)[0] for piece in pieces]
     # A candidate of several pieces counts with the highest of its similarity sums.
     sums = np.zeros(len(subtask.candidates), dtype=np.float32)
     for piece, solved in zip(pieces, found, strict=True):
@@ -95,16 +142,3 @@ def divide_further(task: AlignmentTask, subtask: Subtask, random_seed: int) -> S
         )
         for piece in divided.subtasks
     ]
-
-
-def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
-    """Try a job once; with `in_pieces` its subtasks are divided further from the start."""
-    return_freed_blocks()
-    notes: list[str] = []
-    start = time.perf_counter()
-    try:
-        solved = solve_within_memory(task, job, notes.append, in_pieces=in_pieces)
-    except Exception:
-        return Failed(position, "\n".join([*notes, traceback.format_exc()]))
-    seconds = time.perf_counter() - start
-    return Done(position, solved, tuple(notes), seconds, peak_memory(), peak_gpu_memory(job.device))

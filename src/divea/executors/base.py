@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 from divea.config.executor import ExecutorSettings
+from divea.errors import InputError
 from divea.executors.job import Job
 from divea.loop.solve import Solved
 from divea.registry import EXECUTORS
 from divea.resources.machine import cores
 
 TRIES = 3
-"""How often a job is tried before it counts as failed."""
+"""How often a job is tried before it counts as failed, if the reason may lie in the job."""
+
+LOSSES = 20
+"""How often the worker of a job may be lost. That is not the job's fault, and is no reason to solve it in
+another way; but a job that always takes its worker with it must end some day."""
+
+
+class FailureKind(StrEnum):
+    """Why a job failed."""
+
+    LOST_WORKER = "lost worker"
+    """The process or machine ended for a reason outside of the job: it was killed."""
+    STOPPED_WORKER = "stopped worker"
+    """The process was stopped (SIGSTOP) for longer than the timeout."""
+    TIMEOUT = "timeout"
+    HOST_MEMORY = "out of host memory"
+    """The system had no more memory, or its OOM killer ended the process."""
+    GPU_MEMORY = "out of GPU memory"
+    MEMORY_LIMIT = "out of the memory limit"
+    """The job's own limit (`Job.memory`) was reached, and its smallest pieces do not fit either."""
+    ERROR = "error"
+    """An exception, or a crash of a library."""
+
+
+LOSS = (FailureKind.LOST_WORKER, FailureKind.STOPPED_WORKER)
 
 
 @dataclass(frozen=True)
@@ -31,6 +57,9 @@ class Done:
     peak_memory: int = 0
     """The most bytes that the process that ran the job has held so far."""
     peak_gpu_memory: int = 0
+    divided: bool = False
+    """Whether memory ran out and a subtask was divided further, so that the result is another one than with
+    more memory."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +67,36 @@ class Failed:
     """A job that failed: once, as `attempt` returns it, or in every try, as an executor yields it."""
 
     position: int
+    kind: FailureKind
+    reason: str
+    """What happened, in one line."""
     log: str
+    """What is known about every try: tracebacks and what the worker printed."""
+
+
+class Tries:
+    """The failures of one job, which decide whether and how it is tried again."""
+
+    def __init__(self) -> None:
+        self._failures: list[Failed] = []
+
+    def add(self, failure: Failed) -> Failed | None:
+        """Count a failure. None if the job is to be tried again, otherwise what the executor yields."""
+        self._failures.append(failure)
+        losses = sum(found.kind in LOSS for found in self._failures)
+        own = len(self._failures) - losses
+        if own < TRIES and losses < LOSSES:
+            return None
+        times = losses if failure.kind in LOSS else own
+        reason = f"{failure.reason} ({times} times)" if times > 1 else failure.reason
+        return replace(failure, reason=reason, log="\n".join(found.log for found in self._failures))
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether the next try divides the subtasks from the start: the system ended two workers over this
+        job for lack of memory.
+        """
+        return sum(found.kind == FailureKind.HOST_MEMORY for found in self._failures) > 1
 
 
 class Executor(ABC):
@@ -53,8 +111,8 @@ class Executor(ABC):
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         """Yield one result per job, in any order, as results get ready.
 
-        A job that fails is tried again, and yields `Failed` after `TRIES` failures; it does not delay the
-        others.
+        A job that fails is tried again as `Tries` says, and in the end yields `Failed`; it does not delay
+        the others.
 
         Parameters
         ----------
@@ -86,15 +144,22 @@ def choose_executor(
 ) -> ExecutorSettings:
     """Fill in what the settings leave open: the executor, and the number of workers.
 
-    Within a memory limit jobs run one at a time, unless workers are given.
+    A limit on host memory is on all processes together. A worker process would take a third of a GiB of it
+    away from the jobs, and so change what fits; within a limit only `inline` and a cluster are allowed.
     """
     workers = settings.workers
+    is_asked_for = workers is not None or settings.timeout is not None
+    is_local = settings.name == "local" or (settings.name == "auto" and is_asked_for)
+    if has_memory_limit and device == "cpu" and is_local:
+        raise InputError(
+            "executor: a memory limit is on all processes together and leaves no room for worker processes; "
+            "leave out local, workers and timeout, or the limit"
+        )
     if workers is None and device == "cpu":
         workers = 1 if has_memory_limit else min(cores(), subtasks)
     name = settings.name
     if name == "auto":
         is_worth_it = entities >= WORTH_PROCESSES and workers is not None and workers > 1
-        is_asked_for = settings.workers is not None or settings.timeout is not None
         name = "local" if is_worth_it or is_asked_for else "inline"
     chosen = {"name": name, "workers": None if name == "inline" else workers}
     return settings.model_copy(update=chosen)

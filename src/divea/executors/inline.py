@@ -8,7 +8,7 @@ from typing import Self
 
 from divea.config.executor import ExecutorSettings
 from divea.executors.attempt import attempt
-from divea.executors.base import TRIES, Done, Executor, Failed
+from divea.executors.base import Done, Executor, Failed, Tries
 from divea.executors.job import Job
 from divea.graphs import load_task
 
@@ -23,10 +23,12 @@ class Inline(Executor):
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         task = load_task(task_folder)
         for position, job in enumerate(jobs):
-            for _ in range(TRIES):
-                result = attempt(task, position, job)
-                if isinstance(result, Done):
-                    break
+            tries = Tries()
+            result: Done | Failed | None = None
+            while result is None:
+                result = attempt(task, position, job, in_pieces=tries.in_pieces)
+                if isinstance(result, Failed):
+                    result = tries.add(result)
             yield result
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ from divea.resources.budget import UNLIMITED_JOB_MEMORY, pack
 class Job:
     """Subtasks to be solved together."""
 
+    fold: int
+    """The fold of the cross-validation that it belongs to; 0 for the main loop."""
     iteration: int
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
@@ -61,6 +63,7 @@ def make_jobs(
     model = settings.model_at(work.iteration)
     return [
         Job(
+            fold=work.fold,
             iteration=work.iteration,
             subtasks=subtasks,
             pseudo_seeds=_inside(work.pseudo_seeds, subtasks),

@@ -1,28 +1,48 @@
 """The local executor: worker processes on this machine.
 
 Workers map the graphs into memory, so the system holds them once for all workers, and receive jobs through a
-pipe. A worker that dies is replaced; a worker whose parent dies ends itself.
+pipe. A worker that dies is replaced; a worker whose parent dies ends itself. Nothing is left on the disk.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from divea.config.executor import ExecutorSettings
-from divea.executors.base import TRIES, Done, Executor, Failed
+from divea.errors import InputError, printable
+from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
 from divea.executors.job import Job
-from divea.resources.machine import cores
+from divea.executors.worker import SHOW_AND_END
+from divea.resources.machine import cores, oom_kills
+
+START_SECONDS = 120.0
+"""Time that a worker has to start, on top of its job's timeout."""
+
+_CRASHES = frozenset(
+    {
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGILL,
+        signal.SIGFPE,
+        signal.SIGABRT,
+        signal.SIGTRAP,
+        signal.SIGSYS,
+    }
+)
+"""Signals that a process gets for what it does itself; all others come from outside."""
 
 
 class Local(Executor):
@@ -35,7 +55,6 @@ class Local(Executor):
     def __init__(self, workers: int | None = None, *, timeout: float | None = None):
         self.workers, self.timeout = workers, timeout
         self._workers: list[_Worker] = []
-        self._logs = tempfile.TemporaryDirectory(prefix="divea-")
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -46,30 +65,26 @@ class Local(Executor):
             return
         count = self._number_of_workers(jobs)
         waiting = deque(range(len(jobs)))
-        logs: list[list[str]] = [[] for _ in jobs]
-        kills = [0] * len(jobs)
+        tries = [Tries() for _ in jobs]
         try:
             while waiting or self._busy:
                 self._start_workers(min(count, len(self._busy) + len(waiting)))
                 for worker in self._workers:
                     if worker.position is None and waiting:
                         position = waiting.popleft()
-                        # Two kills over the same job: most likely there was no memory for it.
-                        in_pieces = kills[position] > 1
+                        in_pieces = tries[position].in_pieces
                         worker.send(position, task_folder, jobs[position], self.timeout, in_pieces)
-                for worker in self._wait_for_results():
+                for worker in self._wait_for_messages():
                     result = worker.receive()
+                    if worker.process.returncode is not None:
+                        self._remove(worker)
                     if isinstance(result, Failed):
                         position = result.position
-                        if worker.process.returncode is not None:
-                            kills[position] += worker.process.returncode < 0
-                            self._remove(worker)
-                        logs[position].append(result.log)
-                        if len(logs[position]) < TRIES:
+                        result = tries[position].add(result)
+                        if result is None:
                             waiting.append(position)
-                            continue
-                        result = Failed(position, "\n".join(logs[position]))
-                    yield result
+                    if result is not None:
+                        yield result
         finally:
             # A caller that stops reading results wants no more work done.
             for worker in self._busy:
@@ -79,8 +94,8 @@ class Local(Executor):
     def _busy(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.position is not None]
 
-    def _wait_for_results(self) -> list[_Worker]:
-        """The workers that have a result, or have died; waits until there is one."""
+    def _wait_for_messages(self) -> list[_Worker]:
+        """The workers that have sent something, or have died; waits until there is one."""
         ready = wait([worker.connection for worker in self._busy])
         return [worker for worker in self._busy if worker.connection in ready]
 
@@ -100,7 +115,7 @@ class Local(Executor):
         taken = {worker.number for worker in self._workers}
         for number in range(count):
             if number not in taken and len(self._workers) < count:
-                self._workers.append(_Worker(number, Path(self._logs.name) / f"worker-{number}.log"))
+                self._workers.append(_Worker(number))
 
     def _remove(self, worker: _Worker) -> None:
         worker.end()
@@ -110,58 +125,150 @@ class Local(Executor):
         for worker in self._workers:
             worker.end()
         self._workers = []
-        self._logs.cleanup()
 
 
 class _Worker:
     """A process, the pipe to it, and the job that it works on."""
 
-    def __init__(self, number: int, log: Path):
-        self.number, self.log = number, log
+    def __init__(self, number: int):
+        self.number = number
         self.position: int | None = None
+        self._is_ready = False
+        self._timeout: float | None = None
+        self._oom_kills = 0
+        self._log = _unnamed_file()
         ours, theirs = socket.socketpair()
         self.connection = Connection(ours.detach())
         # Not by multiprocessing, which would run the user's own script again in every worker.
         command = [sys.executable, "-P", "-m", "divea.executors.worker"]
-        with theirs, log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(number)],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.PIPE,  # closes when this process ends, however it ends
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
+        with theirs:
+            # The standard streams may be closed, and their numbers taken by the pipe.
+            passed = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+            try:
+                self.process = subprocess.Popen(
+                    [*command, str(passed), str(number)],
+                    pass_fds=[passed],
+                    stdin=subprocess.PIPE,  # closes when this process ends, however it ends
+                    stdout=self._log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                )
+            finally:
+                os.close(passed)
+        self._watchdog = _Watchdog(self.process, None)
 
     def send(self, position: int, folder: Path, job: Job, timeout: float | None, in_pieces: bool) -> None:
-        self.position = position
+        self.position, self._timeout = position, timeout
+        self._oom_kills = oom_kills()
+        start = 0.0 if self._is_ready else START_SECONDS
+        self._watchdog = _Watchdog(self.process, None if timeout is None else timeout + start)
         with suppress(OSError):  # it died while idle: `receive` will say so
-            self.connection.send((position, folder, job, timeout, in_pieces))
+            self.connection.send((position, folder, job, in_pieces))
 
-    def receive(self) -> Done | Failed:
-        """The result of its job, if the worker is alive."""
-        position, self.position = self.position, None
-        assert position is not None
+    def receive(self) -> Done | Failed | None:
+        """The result of its job, or None if the worker has just become ready."""
         try:
-            result: Done | Failed = self.connection.recv()
-            return result
+            result: Done | Failed | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.wait()
-            return Failed(position, f"worker {_ending(self.process.returncode)}\n{_tail(self.log)}")
+            return self._failure()
+        self._watchdog.stop()
+        if result is None:
+            self._is_ready = True
+            self._watchdog = _Watchdog(self.process, self._timeout)
+        else:
+            self.position = None
+        return result
+
+    def _failure(self) -> Failed:
+        """Why the worker is dead."""
+        position, self.position = self.position, None
+        assert position is not None
+        self._watchdog.stop()
+        code, output = self.process.returncode, _tail(self._log)
+        kind, reason = FailureKind.LOST_WORKER, f"worker {_ending(code)}"
+        if self._watchdog.found is not None:
+            kind = self._watchdog.found
+            reason = f"{kind}: the job took longer than {self._timeout:g} s"
+        elif code == -signal.SIGKILL and oom_kills() > self._oom_kills:
+            kind, reason = FailureKind.HOST_MEMORY, "the system ended the worker for lack of memory"
+        elif code >= 0 or -code in _CRASHES:
+            kind = FailureKind.ERROR
+            last = (output.strip().splitlines() or [""])[-1][:200]
+            reason = f"worker {_ending(code)}" + (f": {printable(last)}" if code >= 0 and last else "")
+        return Failed(position, kind, reason, f"{reason}\n{output}")
 
     def end(self) -> None:
+        self._watchdog.stop()
         self.process.kill()
         self.process.wait()
         self.connection.close()
+        self._log.close()
         assert self.process.stdin is not None
         self.process.stdin.close()
 
 
+class _Watchdog:
+    """Ends a worker from outside when its time is up, in whatever state the worker is.
+
+    It has its own thread: whoever reads a message waits, if the worker was stopped in the middle of it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None):
+        self.found: FailureKind | None = None
+        self._process = process
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._timer: threading.Timer | None = None
+        if seconds is not None:
+            self._timer = threading.Timer(seconds, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            is_stopped = _is_stopped(self._process.pid)
+            self.found = FailureKind.STOPPED_WORKER if is_stopped else FailureKind.TIMEOUT
+            if not is_stopped:
+                self._process.send_signal(SHOW_AND_END)
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(1)
+            self._process.kill()
+
+    def stop(self) -> None:
+        """Leave the worker alone from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._is_over = True
+
+
+def _is_stopped(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def _unnamed_file() -> BinaryIO:
+    """A temporary file that is gone with the processes that have it open; writing appends."""
+    try:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it is open as long as the worker lives)
+    except OSError as error:
+        raise InputError(f"no place for temporary files: {error.strerror or error}; set TMPDIR") from error
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file
+
+
+def _tail(log: BinaryIO, most: int = 4000) -> str:
+    size = os.fstat(log.fileno()).st_size
+    return os.pread(log.fileno(), most, max(size - most, 0)).decode(errors="replace")
+
+
 def _ending(exit_code: int) -> str:
-    if exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with code {exit_code}"
-
-
-def _tail(log: Path, most: int = 4000) -> str:
-    return log.read_text(errors="replace")[-most:] if log.exists() else ""
+    if exit_code >= 0:
+        return f"ended with code {exit_code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was ended by {names.get(-exit_code, f'signal {-exit_code}')}"

@@ -1,35 +1,58 @@
 """The Ray executor: an existing cluster, or one of its own on this machine (`pip install divea[ray]`).
 
-Jobs are Ray tasks: Ray places them, and tries them again where a worker or a node is lost. Nodes open the
-graphs in the run directory if they see it; otherwise they receive them through Ray's object store.
+Jobs are Ray tasks: Ray places them, and this executor tries them again where a worker or a node is lost.
+Nodes open the graphs in the run directory if they see it; otherwise they receive them through Ray's object
+store. A cluster of its own listens on this machine's loopback interface only, and asks for a token.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from types import FrameType
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError
+from divea.errors import InputError, printable
 from divea.executors.attempt import attempt
-from divea.executors.base import TRIES, Done, Executor, Failed
+from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
 from divea.executors.job import Job
-from divea.executors.worker import time_limit
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
+
+CONNECT_SECONDS = 30.0
+"""Time that an existing cluster has to answer; Ray itself would try for minutes."""
+
+CHECK_SECONDS = 5.0
+"""How often it is checked whether the cluster still answers."""
+
+CHECKS = 3
+"""How many times in a row the cluster may fail to answer: the head node may be restarted."""
+
+KILL_SECONDS = 10.0
+"""Time after its timeout until a job that Python cannot interrupt is ended with its worker."""
+
+LOOPBACK = "127.0.0.1"
 
 
 class Ray(Executor):
-    """Ray tasks on the cluster at `address` ("auto", "host:port"), or on a new one with `workers` cores.
+    """Ray tasks on the cluster at `address` ("auto", "host:port"), or on a new one for `workers` jobs.
 
-    `gpu_share` is the part of a GPU that a job takes: with 0.25, four share one. A job that takes longer than
-    `timeout` seconds has failed.
+    A Ray that the caller has initialised is used as it is. `gpu_share` is the part of a GPU that a job
+    uses: with 0.25, four share one. A job that takes longer than `timeout` seconds has failed.
     """
 
     def __init__(
@@ -40,17 +63,18 @@ class Ray(Executor):
         gpu_share: float = 1.0,
         timeout: float | None = None,
     ):
+        self.workers, self.gpu_share, self.timeout = workers, gpu_share, timeout
+        if "ray" not in sys.modules:
+            _set_environment(has_cluster=address is not None)
         try:
             import ray
         except ImportError as error:
             raise InputError("the executor 'ray' needs Ray: pip install 'divea[ray]'") from error
-        self.gpu_share, self.timeout = gpu_share, timeout
-        self._owns_cluster = not ray.is_initialized()
-        if self._owns_cluster:
-            # Ray reports usage to its makers unless told otherwise.
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            own = {} if address else {"num_cpus": workers, "include_dashboard": False}
-            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **own)
+        self._must_shut_down = not ray.is_initialized()
+        self._is_own_cluster = self._must_shut_down and address is None
+        self.is_lost = False
+        if self._must_shut_down and address is not None:
+            _connect(address)
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -66,34 +90,30 @@ class Ray(Executor):
 
         if not jobs:
             return
+        if not ray.is_initialized():
+            _start_cluster(None if self.workers is None else self.workers * jobs[0].threads)
+        self.check_cluster()
         self._check_room(jobs[0])
         submitted = _Submitted(self, task_folder, jobs)
+        tries = [Tries() for _ in jobs]
         for position in range(len(jobs)):
             submitted.add(position)
-        failures = [0] * len(jobs)
-        logs: list[list[str]] = [[] for _ in jobs]
         try:
             while submitted.running:
-                order, reference = submitted.next_ready()
-                position = order.position
+                position, reference = submitted.next_ready()
                 try:
                     result: Done | Failed | None = ray.get(reference)
-                    tries, is_lost = 1, False
                 except ray.exceptions.RayError as error:
-                    result = Failed(position, str(error))
-                    tries, is_lost = 1 + _retries_by_ray(order.in_pieces), True
+                    result = _failure(position, error)
                 if result is None:
                     submitted.ship_graphs()
                     submitted.add(position)
                     continue
                 if isinstance(result, Failed):
-                    failures[position] += tries
-                    logs[position].append(result.log)
-                    if failures[position] < TRIES:
-                        # A worker was lost twice over the same job: most likely there is no memory for it.
-                        submitted.add(position, in_pieces=is_lost)
+                    result = tries[position].add(result)
+                    if result is None:
+                        submitted.add(position, in_pieces=tries[position].in_pieces)
                         continue
-                    result = Failed(position, "\n".join(logs[position]))
                 yield result
         finally:
             submitted.cancel()
@@ -102,12 +122,12 @@ class Ray(Executor):
         """Where nodes look for the task."""
         return task_folder.resolve()
 
-    def needs(self, job: Job, *, in_pieces: bool) -> dict[str, Any]:
-        """What Ray is asked for to run a job."""
-        needs: dict[str, Any] = {"num_cpus": job.threads, "max_retries": _retries_by_ray(in_pieces)}
+    def needs(self, job: Job) -> dict[str, Any]:
+        """What a job requests from Ray. Ray must not retry it: this executor counts the tries."""
+        needs: dict[str, Any] = {"num_cpus": job.threads, "max_retries": 0}
         if job.device != "cpu":
             needs["num_gpus"] = self.gpu_share
-        elif job.memory is not None:
+        elif job.memory is not None and not self._is_own_cluster:
             needs["memory"] = job.memory
         return needs
 
@@ -115,23 +135,115 @@ class Ray(Executor):
         """Raise InputError if no node has room for a job: Ray would wait for ever."""
         import ray
 
-        needs = self.needs(job, in_pieces=False)
+        needs = self.needs(job)
         wanted = {"CPU": needs["num_cpus"], "GPU": needs.get("num_gpus", 0), "memory": needs.get("memory", 0)}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):
             text = ", ".join(f"{amount} {name}" for name, amount in wanted.items() if amount)
             raise InputError(f"no node of the Ray cluster has room for a job: it takes {text}")
 
+    def check_cluster(self) -> None:
+        """Raise InputError if the head node does not answer: Ray would wait for it, and end this process."""
+        import ray
+
+        address = ray.get_runtime_context().gcs_address
+        for _ in range(CHECKS):
+            if _answers(address):
+                return
+            time.sleep(CHECK_SECONDS)
+        self.is_lost = True
+        raise InputError(
+            f"the Ray cluster at {address} is gone; what was solved is kept, and the same command continues "
+            "the run"
+        )
+
     def close(self) -> None:
         import ray
 
-        if self._owns_cluster:
+        if self._must_shut_down:
             ray.shutdown()
 
 
-def _retries_by_ray(in_pieces: bool) -> int:
-    """Ray itself retries lost workers and nodes, in all tries but the last, which is in pieces."""
-    return 0 if in_pieces else TRIES - 2
+def _set_environment(has_cluster: bool) -> None:
+    """Set what Ray reads from the environment when it is imported."""
+    # Ray reports usage to its makers unless told otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray ends this process if the head node is away for a minute; `Ray.check_cluster` raises an error.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")
+    if not has_cluster:
+        # Despite its name, this is what keeps Ray to the loopback interface, on every system.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+def _start_cluster(cpus: int | None) -> None:
+    import ray
+
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            _node_ip_address=LOOPBACK,
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"Ray cannot start a cluster on this machine: {error}") from error
+    found = ray.get_runtime_context().gcs_address.rpartition(":")[0]
+    if found != LOOPBACK:
+        ray.shutdown()
+        raise InputError(
+            f"Ray was imported before divea, and its cluster would listen on {found}, not on {LOOPBACK} "
+            "alone; call ray.init first, or do not import ray"
+        )
+
+
+_PROBE = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
+
+
+def _connect(address: str) -> None:
+    """Connect to an existing cluster. Raises InputError if it does not answer in time."""
+    import ray
+
+    if address != "auto" and not _answers(address):
+        raise InputError(f"executor.address: nothing answers at {address}; is the Ray cluster running?")
+    # Connecting cannot be interrupted, so another process tries it first.
+    try:
+        command = [sys.executable, "-c", _PROBE, address]
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"executor.address: no Ray cluster answers at {address} within {CONNECT_SECONDS:.0f} s"
+        ) from None
+    if tried.returncode:
+        reason = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise InputError(f"executor.address: cannot connect to the Ray cluster at {address}: {reason}")
+    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+
+
+def _answers(address: str) -> bool:
+    """Whether a server listens at host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CHECK_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _failure(position: int, error: Exception) -> Failed:
+    """What an error of Ray means for a job."""
+    import ray
+
+    first = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
+    kind = FailureKind.LOST_WORKER
+    if isinstance(error, ray.exceptions.OutOfMemoryError):
+        kind = FailureKind.HOST_MEMORY
+    elif isinstance(error, ray.exceptions.RayTaskError):
+        kind = FailureKind.ERROR
+    return Failed(position, kind, f"{kind}: {first}", str(error))
 
 
 @dataclass(frozen=True)
@@ -151,7 +263,8 @@ class _Submitted:
     def __init__(self, executor: Ray, task_folder: Path, jobs: Sequence[Job]):
         self._executor, self._task_folder, self._jobs = executor, task_folder, jobs
         self._graphs: list[Any] = []
-        self.running: dict[Any, _Order] = {}
+        self.running: dict[Any, int] = {}
+        """The positions of the jobs, by Ray's references to their results."""
 
     def add(self, position: int, *, in_pieces: bool = False) -> None:
         import ray
@@ -159,14 +272,18 @@ class _Submitted:
         executor, job = self._executor, self._jobs[position]
         folder = executor.folder_on_nodes(self._task_folder)
         order = _Order(folder, _fingerprint(self._task_folder), position, executor.timeout, in_pieces)
-        task = ray.remote(_run_on_node).options(**executor.needs(job, in_pieces=in_pieces))
-        self.running[task.remote(order, job, self._graphs)] = order
+        task = ray.remote(_run_on_node).options(**executor.needs(job))
+        self.running[task.remote(order, job, self._graphs)] = position
 
-    def next_ready(self) -> tuple[_Order, Any]:
+    def next_ready(self) -> tuple[int, Any]:
+        """A job that Ray has finished with, whatever the result; waits until there is one."""
         import ray
 
-        (reference,), _ = ray.wait(list(self.running), num_returns=1)
-        return self.running.pop(reference), reference
+        ready: list[Any] = []
+        while not ready:
+            ready, _ = ray.wait(list(self.running), num_returns=1, timeout=CHECK_SECONDS)
+            self._executor.check_cluster()
+        return self.running.pop(ready[0]), ready[0]
 
     def ship_graphs(self) -> None:
         """Put the graphs into Ray's object store, for nodes that do not see the run directory."""
@@ -178,22 +295,63 @@ class _Submitted:
     def cancel(self) -> None:
         import ray
 
-        for reference in self.running:
+        for reference in () if self._executor.is_lost else self.running:
             ray.cancel(reference, force=True)
 
 
 def _run_on_node(order: _Order, job: Job, graphs: list[Any]) -> Done | Failed | None:
     """Run a job on a node; None if the node does not see the graphs."""
-    with time_limit(order.timeout):
-        if graphs:
-            import ray
+    try:
+        with _time_limit(order.timeout):
+            if graphs:
+                import ray
 
-            task: AlignmentTask = ray.get(graphs[0])
-        elif _fingerprint(order.folder) == order.fingerprint:
-            task = _opened(order.folder, order.fingerprint)
-        else:
-            return None
-        return attempt(task, order.position, job, in_pieces=order.in_pieces)
+                task: AlignmentTask = ray.get(graphs[0])
+            elif _fingerprint(order.folder) == order.fingerprint:
+                task = _opened(order.folder, order.fingerprint)
+            else:
+                return None
+            return attempt(task, order.position, job, in_pieces=order.in_pieces)
+    except _TimeIsUp:
+        kind = FailureKind.TIMEOUT
+        reason = f"{kind}: the job took longer than {order.timeout:g} s"
+        return Failed(order.position, kind, reason, f"{reason}\n{traceback.format_exc()}")
+
+
+class _TimeIsUp(BaseException):
+    """A job has reached its timeout; not an Exception, so that nothing on the way handles it."""
+
+
+def _raise_time_is_up(number: int, frame: FrameType | None) -> NoReturn:
+    raise _TimeIsUp
+
+
+_WATCHDOG = """
+import os, select, sys
+if not select.select([0], [], [], float(sys.argv[1]))[0]:
+    os.kill(int(sys.argv[2]), 9)
+"""
+"""A program that kills a process unless its standard input closes in time."""
+
+
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `_TimeIsUp` within the block when the time is up.
+
+    A process outside of this one ends it a little later, if it is stopped or hangs in a library.
+    """
+    if seconds is None:
+        yield
+        return
+    command = [sys.executable, "-S", "-c", _WATCHDOG, str(seconds + KILL_SECONDS), str(os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE):
+        before = signal.signal(signal.SIGALRM, _raise_time_is_up)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def _fingerprint(folder: Path) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The program of a worker process of the local executor, and the watchdogs that end a process."""
+"""The program of a worker process of the local executor, and what ends a process together with its parent."""
 
 from __future__ import annotations
 
@@ -8,24 +8,47 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from divea.graphs import AlignmentTask, load_task
 
+SHOW_AND_END = signal.SIGUSR1
+"""The signal after which a worker writes where it is to its log, and ends."""
 
-@contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """End the process if it stays within the block for too long; stderr then says where it hung."""
-    if seconds is not None:
-        # This watchdog does not need the interpreter's lock, which a hanging library may hold.
-        faulthandler.dump_traceback_later(seconds, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+
+def main(descriptor: int, number: int) -> None:
+    """Run the jobs that arrive through the pipe until it closes."""
+    # Ctrl-C reaches the whole process group; the parent handles it and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    faulthandler.enable()
+    # It does not need the interpreter's lock, which a hanging library may hold.
+    faulthandler.register(SHOW_AND_END, chain=True)
+    from divea.executors.attempt import attempt  # slow import; kept out of job timing
+
+    connection = Connection(descriptor)
+    connection.send(None)  # ready
+    opened: tuple[Path, AlignmentTask] | None = None
+    while True:
+        try:
+            position, folder, job, in_pieces = connection.recv()
+        except EOFError:
+            return
+        # Output from here on belongs to this job's log.
+        os.ftruncate(sys.stdout.fileno(), 0)
+        if job.device != "cpu":
+            _use_gpu(number)
+        if opened is None or opened[0] != folder:
+            opened = folder, load_task(folder)
+        connection.send(attempt(opened[1], position, job, in_pieces=in_pieces))
+
+
+def _use_gpu(number: int) -> None:
+    import torch
+
+    torch.cuda.set_device(number % torch.cuda.device_count())
 
 
 def end_with_parent() -> None:
@@ -43,38 +66,6 @@ def end_with_parent_process() -> None:
 def _exit_after(wait: Callable[[], object]) -> None:
     wait()
     os._exit(1)
-
-
-def main(descriptor: int, number: int) -> None:
-    """Run the jobs that arrive through the pipe until it closes."""
-    # Ctrl-C reaches the whole process group; the parent handles it and ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
-    faulthandler.enable()
-    from divea.executors.attempt import attempt  # slow import; kept out of job timing
-
-    connection = Connection(descriptor)
-    opened: tuple[Path, AlignmentTask] | None = None
-    while True:
-        try:
-            position, folder, job, timeout, in_pieces = connection.recv()
-        except EOFError:
-            return
-        # Output from here on belongs to this job's log.
-        os.ftruncate(sys.stdout.fileno(), 0)
-        with time_limit(timeout):
-            if job.device != "cpu":
-                _use_gpu(number)
-            if opened is None or opened[0] != folder:
-                opened = folder, load_task(folder)
-            result = attempt(opened[1], position, job, in_pieces=in_pieces)
-        connection.send(result)
-
-
-def _use_gpu(number: int) -> None:
-    import torch
-
-    torch.cuda.set_device(number % torch.cuda.device_count())
 
 
 if __name__ == "__main__":

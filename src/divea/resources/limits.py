@@ -30,7 +30,7 @@ class Limits:
     device: str = "auto"
     """auto, cpu or cuda."""
     memory: int | None = None
-    """Bytes of host memory. Jobs then run one at a time; with more workers, each keeps within it."""
+    """Bytes of host memory, for all processes of the run together: jobs then run one at a time."""
     gpu_memory: int | None = None
     """Bytes of GPU memory."""
     subtasks_per_job: int | None = None
@@ -46,6 +46,8 @@ class Limits:
 
 def _bytes(name: str, size: int | str | None) -> int | None:
     found = parse_memory(size) if isinstance(size, str) else size
+    if isinstance(found, int) and abs(found) > 1 << 50:
+        raise InputError(f"{name}: expected at least 1 MiB and at most 1 PiB")
     if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 1 << 20):
         raise InputError(f"{name}: expected at least 1 MiB, written as 4GiB or in bytes; found {size!r}")
     return found

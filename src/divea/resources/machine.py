@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +16,12 @@ MEMORY_SHARE = 0.5
 """Share of the machine's memory that a run may take if no limit is given."""
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+_OOM_COUNTERS = {
+    "": ("/sys/fs/cgroup", "memory.events"),
+    "memory": ("/sys/fs/cgroup/memory", "memory.oom_control"),
+}
+"""Where the two versions of control groups count OOM kills, by the controllers in /proc/self/cgroup."""
 
 
 def total_memory() -> int:
@@ -27,6 +35,28 @@ def total_memory() -> int:
         if text.isdigit():
             total = min(total, int(text))
     return total
+
+
+def oom_kills() -> int:
+    """How many processes of this one's control group the system has ended for lack of memory so far.
+
+    0 where the system does not count them.
+    """
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers not in _OOM_COUNTERS:
+            continue
+        folder, name = _OOM_COUNTERS[controllers]
+        # In a container the group itself may be mounted, and not the root of all groups.
+        for place in (f"{folder}{group}", folder):
+            with suppress(OSError):
+                counts = dict(row.split() for row in Path(place, name).read_text().splitlines())
+                return int(counts.get("oom_kill", 0))
+    return 0
 
 
 def gpu_memory() -> int:
@@ -74,3 +104,24 @@ def peak_gpu_memory(device: str) -> int:
     import torch
 
     return int(torch.cuda.max_memory_reserved(device))
+
+
+def processor(device: str) -> str:
+    """The kind of processor that computes: results of another kind may differ in the last digits.
+
+    The libraries choose their kernels by the maker of the CPU and by its instruction sets.
+    """
+    import torch
+
+    kinds = [platform.machine(), _cpu_maker(), torch.backends.cpu.get_cpu_capability()]
+    if device == "cuda":
+        kinds.append(torch.cuda.get_device_name())
+    return " ".join(kind for kind in kinds if kind)
+
+
+def _cpu_maker() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except (OSError, ValueError):
+        return ""
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
