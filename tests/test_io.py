@@ -182,6 +182,19 @@ def test_what_exists_is_not_replaced_by_a_folder(tmp_path, kind):
     assert names(tmp_path) == before
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path, is_link):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    output = pipe
+    if is_link:
+        output = tmp_path / "link"
+        output.symlink_to(pipe)
+    with pytest.raises(InputError, match="is not a regular file"), new_file(output) as temporary:
+        temporary.write_text("text")
+    assert pipe.is_fifo() and output.is_symlink() == is_link and len(names(tmp_path)) == 1 + is_link
+
+
 # What killed processes leave behind.
 
 

@@ -111,7 +111,7 @@ def prepare(
         limits = Limits(device)
         failed = align_in(path, lambda: task, settings, limits=limits, observe=iterations.append)
         if failed:
-            raise RuntimeError(f"{len(failed)} subtasks could not be solved: {failed[0].log}")
+            raise RuntimeError(f"{len(failed)} subtasks could not be solved: {failed[0].reason}")
         return iterations
 
     return align

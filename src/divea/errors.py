@@ -40,9 +40,29 @@ class InputError(Exception):
     'triples.tsv:7: expected 3 columns, found 2'
     """
 
+    exit_code = 2
+
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None):
         self.message = message
         self.path = path
         self.line = line
         where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
         super().__init__(printable(where + message))
+
+
+class SubtaskError(InputError):
+    """An iteration in which no subtask could be solved; the message has the first reason.
+
+    The command line exits with code 3. The run can be continued.
+    """
+
+    exit_code = 3
+
+
+class CalibrationError(InputError):
+    """A threshold that cannot be kept, because too few seeds tell how often pairs are correct.
+
+    The command line exits with code 4, and no mappings are written.
+    """
+
+    exit_code = 4

@@ -60,6 +60,8 @@ def new_file(path: str | Path) -> Iterator[Path]:
         with reported(final, temporary):
             if final.is_dir():
                 raise InputError("is a folder; name a file to write", path=final)
+            if final.exists():
+                require_regular(final)  # to replace /dev/null would break the machine
             final.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             sync(temporary)
@@ -131,6 +133,17 @@ def open_to_write(path: Path, flags: int) -> int:
         os.close(handle)
         raise InputError("is not a regular file", path=path)
     return handle
+
+
+def usable_path(path: str | Path) -> Path:
+    """The path; raises InputError if no file can have this name, or if libraries could not open it."""
+    try:
+        is_usable = b"\0" not in os.fspath(path).encode()
+    except (TypeError, AttributeError, UnicodeEncodeError):
+        is_usable = False
+    if not is_usable:
+        raise InputError(f"not a path in UTF-8: {path!r}")
+    return Path(path)
 
 
 def require_regular(path: Path) -> None:

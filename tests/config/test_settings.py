@@ -1,6 +1,7 @@
 """Settings: files, presets, combination of sources, and what each setting's explanation looks like."""
 
 import json
+import os
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from divea.config import (
 from divea.config.effects import given_paths, leaf_paths, without_effect
 from divea.config.executor import ExecutorSettings
 from divea.config.group import resolved as resolved_node
+from divea.config.models import BUILT_IN_OPTIONS
 from divea.errors import InputError
 from tests.command_line import divea
 
@@ -373,3 +375,70 @@ def test_the_settings_command_prints_a_file_that_config_reads(arguments, tmp_pat
     (tmp_path / "settings.json").write_text(shown.out)
     again = divea("settings", "--config", tmp_path / "settings.json", "--json")
     assert (again.code, again.out) == (0, shown.out), again.err
+
+
+# Domains.
+
+
+def numbers(node, schema, path=""):
+    """Every number among the settings: its path, and its part of the JSON schema."""
+    branches = node.get("anyOf", [node])
+    node = resolved_node(node, schema)
+    for name, child in node.get("properties", {}).items():
+        yield from numbers(child, schema, f"{path}.{name}")
+    for branch in branches:
+        if branch.get("type") in ("integer", "number"):
+            yield path, branch
+
+
+@pytest.mark.parametrize("group", [Settings, *BUILT_IN_OPTIONS.values()], ids=lambda group: group.__name__)
+def test_every_number_has_a_domain(group):
+    schema = group.model_json_schema()
+    found = dict(numbers(schema, schema))
+    assert found
+    for path, node in found.items():
+        assert {"minimum", "exclusiveMinimum"} & set(node), path
+        assert {"maximum", "exclusiveMaximum"} & set(node), path
+
+
+# Files that are no files of settings.
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("deep.json", '{"a":' * 900 + "1" + "}" * 900, "nested"),
+        ("deeper.json", '{"a":' * 20_000 + "1" + "}" * 20_000, "more than 65536 bytes"),
+        ("list.json", "[" * 30_000, "cannot be read as JSON"),
+        ("deep.yaml", "a: " + "[" * 30_000, "nested too deeply"),
+        ("deep.toml", ".".join("a" * 900) + " = 1", "nested"),
+        ("array.toml", "a = " + "[" * 30_000, "cannot be read as TOML"),
+        ("number.json", f'{{"subtasks": {"9" * 5000}}}', "cannot be read as JSON"),
+        ("date.yaml", "subtasks: 2024-13-45", "cannot be read as YAML"),
+    ],
+)
+def test_a_file_that_would_exhaust_the_reader_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        Settings.load(tmp_path / name)
+
+
+def test_settings_are_not_read_from_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(InputError, match="is not a regular file"):
+        Settings.load(tmp_path / "pipe.json")
+
+
+@pytest.mark.parametrize("path", ["x" * 300 + ".json", "a\0b.json", "caf\udce9.json"])
+def test_a_name_that_no_file_can_have_is_refused(path):
+    with pytest.raises(InputError):
+        Settings.load(path)
+
+
+def test_settings_in_python_may_not_be_nested_without_end():
+    nested: dict = {}
+    for _ in range(100_000):
+        nested = {"a": nested}
+    for changes in (nested, {".".join("a" * 5000): 1}):
+        with pytest.raises(InputError, match="nested more than 20 deep"):
+            Settings.of(None, changes)

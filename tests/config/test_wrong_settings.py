@@ -147,9 +147,13 @@ OUT_OF_RANGE = [
         {"confidence.held_back": 1.0},
         "confidence.held_back: expected a number, at least 0, below 1; found 1.0",
     ),
+    Wrong({"confidence.folds": 1}, "confidence.folds: expected 0, or at least 2; found 1"),
+    Wrong(
+        {"confidence.folds": 101}, "confidence.folds: expected an integer from 0 to 100, or null; found 101"
+    ),
     Wrong(
         {"confidence.min_confidence": 1.5},
-        "confidence.min_confidence: expected a number from 0 to 1; found 1.5",
+        "confidence.min_confidence: expected a number from 0 to 1, or null; found 1.5",
     ),
     Wrong(
         {"confidence.precision": 1.0},
@@ -173,7 +177,7 @@ OUT_OF_RANGE = [
     ),
     Wrong(
         {**RREA, "model.rrea.learning_rate": 0},
-        "model.rrea.learning_rate: expected a number, above 0; found 0",
+        "model.rrea.learning_rate: expected a number, above 0, at most 1000000.0; found 0",
     ),
     Wrong(
         {"model": "gcn-align", "model.gcn-align.negatives": 0},
@@ -189,16 +193,19 @@ OUT_OF_RANGE = [
     ),
     Wrong(
         {"confidence.min_confidence": NAN},
-        "confidence.min_confidence: expected a number from 0 to 1; found nan",
+        "confidence.min_confidence: expected a number from 0 to 1, or null; found nan",
     ),
     Wrong(
         {"matching.threshold": INFINITY}, "matching.threshold: expected a number from -10 to 10; found inf"
     ),
     Wrong(
         {**RREA, "model.rrea.learning_rate": INFINITY},
-        "model.rrea.learning_rate: expected a number, above 0; found inf",
+        "model.rrea.learning_rate: expected a number, above 0, at most 1000000.0; found inf",
     ),
-    Wrong({**HARD, "model.rrea.hard_shift": NAN}, "model.rrea.hard_shift: expected a number; found nan"),
+    Wrong(
+        {**HARD, "model.rrea.hard_shift": NAN},
+        "model.rrea.hard_shift: expected a number from -1000000.0 to 1000000.0; found nan",
+    ),
 ]
 
 NOT_IN_THE_LIST = [
@@ -400,15 +407,19 @@ WITHOUT_EFFECT = [
     ),
     Wrong(
         {"iterations": 1, "confidence.held_back": 0.2},
-        "confidence.held_back has no effect: calibration takes two iterations, and iterations is 1",
+        "confidence.held_back has no effect: to hold seeds back takes two iterations, and iterations is 1",
     ),
     Wrong(
-        {"iterations": 1, "confidence.min_confidence": 0.4},
-        "confidence.min_confidence has no effect: iterations is 1, so no confidence is calibrated",
+        {"iterations": 1, "confidence": {"folds": 0, "min_confidence": 0.4}},
+        "confidence.min_confidence has no effect: iterations is 1 and confidence.folds is 0, so no",
     ),
     Wrong(
-        {"iterations": 1, "confidence.precision": 0.9},
-        "confidence.precision has no effect: iterations is 1, so no confidence is calibrated",
+        {"iterations": 1, "confidence": {"folds": 0, "precision": 0.9}},
+        "confidence.precision has no effect: iterations is 1 and confidence.folds is 0, so no confidence",
+    ),
+    Wrong(
+        {"confidence": {"folds": 5, "held_back": 0.2}},
+        "confidence.held_back has no effect: confidence.folds takes its place",
     ),
     # Confidence.
     Wrong(

@@ -5,7 +5,17 @@ import pytest
 
 from divea.graphs import Links
 from divea.graphs.synth import SynthConfig, synthesise
-from divea.loop.confidence import FEWEST_PAIRS, Assignment, calibrate, hold_back, pair_features
+from divea.loop.confidence import (
+    FEWEST_PAIRS,
+    Assignment,
+    Judged,
+    calibrate,
+    folds,
+    hold_back,
+    judge,
+    pair_features,
+    threshold_for,
+)
 from divea.types import Matches
 
 
@@ -33,7 +43,7 @@ def fitted(predictions, count=4000):
     # Wrong targets are ends of further held-back seeds: each pair, correct or wrong, is judged at both ends.
     held_back = Links.from_pairs(np.concatenate([held_back.pairs, held_back.pairs + 20_000]))
     target = np.where(target >= 8000, target + 12_000, target)
-    return calibrate(features[:count], assigned(source[:count], target[:count]), held_back)
+    return calibrate(judge(features[:count], assigned(source[:count], target[:count]), held_back))
 
 
 def test_confidence_is_the_share_of_correct_pairs(predictions):
@@ -46,11 +56,10 @@ def test_confidence_is_the_share_of_correct_pairs(predictions):
 
 @pytest.mark.parametrize("precision", [0.7, 0.8, 0.9])
 def test_the_pairs_above_the_threshold_have_the_expected_precision(predictions, precision):
-    calibration = fitted(predictions)
-    threshold = calibration.threshold_for(precision)
+    confidence = fitted(predictions)(predictions[2][4000:])
+    threshold = threshold_for(precision, confidence)
     assert threshold < precision
-    is_above = calibration(predictions[2][4000:]) >= threshold
-    assert predictions[3][4000:][is_above].mean() == pytest.approx(precision, abs=0.03)
+    assert predictions[3][4000:][confidence >= threshold].mean() == pytest.approx(precision, abs=0.03)
 
 
 def test_a_wrong_pair_between_two_held_back_ends_counts_no_more_than_a_correct_one():
@@ -60,21 +69,23 @@ def test_a_wrong_pair_between_two_held_back_ends_counts_no_more_than_a_correct_o
     target = np.where(source % 3 == 0, source, np.where(source % 3 == 1, source + 1, source - 1))
     rng = np.random.default_rng(1)
     held_back = Links.from_pairs(np.stack([source, source], 1)[rng.random(count) < 0.3])
-    calibration = calibrate(np.zeros((count, 1)), assigned(source, target), held_back)
+    calibration = calibrate(judge(np.zeros((count, 1)), assigned(source, target), held_back))
     assert calibration(np.zeros((1, 1)))[0] == pytest.approx(1 / 3, abs=0.06)
 
 
-def test_the_threshold_of_a_precision_out_of_reach_is_one(predictions):
+def test_the_threshold_of_a_precision_out_of_reach_is_infinite(predictions):
     source, target, features, _ = predictions
     held_back = Links.from_pairs(np.stack([source, source], 1))
-    calibration = calibrate(features, assigned(source, target + 1), held_back)
-    assert calibration.threshold_for(0.95) == 1.0
+    calibration = calibrate(judge(features, assigned(source, target + 1), held_back))
+    assert threshold_for(0.95, calibration(features)) == np.inf
 
 
 def test_another_source_with_the_target_of_a_held_back_seed_is_wrong():
     held_back = Links.from_pairs([(i, i) for i in range(100)])
     # Sources without a seed are assigned the targets of seeds, so every pair is wrong.
-    calibration = calibrate(np.ones((100, 1)), assigned(np.arange(200, 300), np.arange(100)), held_back)
+    calibration = calibrate(
+        judge(np.ones((100, 1)), assigned(np.arange(200, 300), np.arange(100)), held_back)
+    )
     assert calibration(np.ones((1, 1)))[0] < 0.05
 
 
@@ -82,7 +93,7 @@ def test_too_few_judged_pairs_give_no_confidence():
     ids = np.arange(1000, dtype=np.int32)
     for judged, is_calibrated in ((FEWEST_PAIRS - 1, False), (FEWEST_PAIRS, True)):
         held_back = Links.from_pairs([(i, i) for i in range(judged)])
-        calibration = calibrate(np.ones((1000, 1)), assigned(ids, ids), held_back)
+        calibration = calibrate(judge(np.ones((1000, 1)), assigned(ids, ids), held_back))
         assert (calibration is not None) == is_calibrated
 
 
@@ -114,3 +125,36 @@ def test_held_back_seeds_are_unmatched_and_drawn_by_the_random_seed():
     assert Links.from_pairs(together) == task.seeds
     assert np.isin(held_back.source, known.unmatched_source).all()
     assert hold_back(task, 0.25, random_seed=1)[1] == held_back != hold_back(task, 0.25, random_seed=2)[1]
+
+
+def test_every_seed_is_hidden_in_one_fold():
+    task = synthesise(SynthConfig(entities=300, random_seed=2)).task
+    parts = list(folds(task, 4, random_seed=1))
+    sizes = [len(hidden) for _, hidden in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert Links.from_pairs(np.concatenate([hidden.pairs for _, hidden in parts])) == task.seeds
+    for visible, hidden in parts:
+        assert Links.from_pairs(np.concatenate([visible.seeds.pairs, hidden.pairs])) == task.seeds
+
+
+def test_pairs_of_several_folds_keep_their_seeds_apart():
+    hidden = Links.from_pairs([(1, 1), (2, 2)])
+    pairs = assigned([1, 2, 7], [1, 9, 2])
+    one = judge(np.arange(3.0)[:, None], pairs, hidden)
+    assert one.is_correct.tolist() == [1, 0, 0] and one.counts.tolist() == [1, 0.5, 0.5]
+    assert one.seed.tolist() == [0, 1, 1]
+    assert Judged.join([one, one]).seed.tolist() == [0, 1, 1, 2, 3, 3]
+
+
+def test_the_interval_holds_the_precision_and_narrows_with_more_seeds(predictions):
+    """The share of correct pairs among all, from 40 judged pairs and from 4000."""
+    _, _, features, is_correct = predictions
+    widths = []
+    for count in (40, 4000):
+        calibration = fitted(predictions, count)
+        low, high = calibration.interval(features[4000:])
+        assert low < is_correct[4000:].mean() < high
+        assert low < calibration(features[4000:]).mean() < high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 4
+    assert calibration.interval(features) == calibration.interval(features)

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from divea.config import Settings
-from divea.errors import InputError
-from divea.executors import ExecutorSettings, attempt
+from divea.errors import InputError, SubtaskError
+from divea.executors import ExecutorSettings, FailureKind, attempt
 from divea.resources.limits import Limits
 from divea.runs.align import FailedJob, align_in
+from divea.runs.checksums import divided_further
+from divea.runs.journal import read_journal
+from divea.runs.layout import MAPPINGS, result_file
 from tests.runs.tiny import PAIR, SETTINGS, events, solved_now, tables
 
 TINY = Settings.of(None, SETTINGS)
@@ -116,7 +119,46 @@ def test_jobs_that_could_not_be_solved_are_returned(tmp_path, monkeypatch):
     (failed,) = align(tmp_path / "run", executor=ExecutorSettings(name="inline"))
     assert isinstance(failed, FailedJob)
     assert (failed.iteration, failed.subtasks) == (1, (1,))
+    assert failed.kind is FailureKind.ERROR and failed.reason == "RuntimeError: bad luck (3 times)"
     assert "RuntimeError: bad luck" in failed.log
+
+
+@pytest.mark.parametrize("iteration", [0, 1])
+def test_an_iteration_without_any_solved_subtask_ends_the_run_with_the_first_reason(
+    tmp_path, monkeypatch, iteration
+):
+    solve_job = attempt.solve_job
+
+    def failing(task, job):
+        if job.iteration == iteration:
+            raise RuntimeError("bad luck")
+        return solve_job(task, job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt, "solve_job", failing)
+        with pytest.raises(SubtaskError, match=r"could be solved: RuntimeError: bad luck ") as found:
+            align(tmp_path / "run", executor=ExecutorSettings(name="inline"))
+    assert found.value.exit_code == 3 and not (tmp_path / "run" / MAPPINGS).exists()
+    assert align(tmp_path / "run") == []
+    assert solved_now(tmp_path / "run") == 4 - 2 * iteration
+
+
+def test_a_subtask_that_memory_divided_further_is_named_by_it(tmp_path, monkeypatch, observed):
+    """Such a result counts when the run is continued, but is not taken for one of the whole subtask."""
+    real = attempt.attempt
+
+    def dividing(task, position, job, **how):
+        is_first = (job.iteration, job.subtasks[0].index) == (0, 0)
+        return real(task, position, job, **{**how, "in_pieces": is_first})
+
+    with monkeypatch.context() as patch:
+        patch.setattr("divea.executors.inline.attempt", dividing)
+        assert align(tmp_path / "run", executor=ExecutorSettings(name="inline")) == []
+    (tmp_path / "run" / MAPPINGS).unlink()
+    assert align(tmp_path / "run") == [] and solved_now(tmp_path / "run") == 0
+    runs, name = (tmp_path / "run", observed[0]), result_file(0, 0)
+    ours, whole = ({entry.file: entry.made_from for entry in read_journal(run)}[name] for run in runs)
+    assert ours == divided_further(whole)
 
 
 def test_a_folder_without_a_run_cannot_be_continued(tmp_path):

@@ -12,8 +12,8 @@ from tests.runs.tiny import solved_now, tables, write_inputs
 KILLED = -signal.SIGKILL
 RESULTS = 4
 """Two subtasks in each of two iterations."""
-POINTS = RESULTS + 4
-"""Journal lines of the tiny run: the results, the division and three tables."""
+POINTS = RESULTS + 5
+"""Journal lines of the tiny run: the results, the division, the calibration and three tables."""
 
 
 @pytest.fixture(scope="module")

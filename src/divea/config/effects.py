@@ -141,6 +141,8 @@ _OF_THE_OTHER_LOSS = {
 def conflicts(settings: Settings) -> Iterator[str]:
     """Combinations of settings that cannot be run, one sentence each."""
     last, iterations = settings.last_model.iterations, settings.iterations
+    if settings.confidence.folds == 1:
+        yield "confidence.folds: expected 0, or at least 2; found 1"
     if last > 0 and last >= iterations:
         yield (
             f"last_model.iterations: expected at most iterations - 1, which is {iterations - 1}, because the "
@@ -156,13 +158,16 @@ def conflicts(settings: Settings) -> Iterator[str]:
 def _of_confidence(settings: Settings, option: str) -> Iterator[str]:
     confidence = settings.confidence
     if option == "held_back":
-        if confidence.held_back > 0 and settings.iterations == 1:
-            yield "calibration takes two iterations, and iterations is 1"
+        if confidence.folds:
+            yield "confidence.folds takes its place"
+        elif confidence.held_back > 0 and settings.iterations == 1 and not confidence.has_threshold:
+            yield "to hold seeds back takes two iterations, and iterations is 1"
         return
-    if option == "precision" and confidence.precision is None:
+    if option == "folds" or getattr(confidence, option) is None:
         return
-    if not settings.calibrates:
-        reason = "iterations is 1" if settings.iterations == 1 else "confidence.held_back is 0"
-        yield f"{reason}, so no confidence is calibrated"
+    if confidence.folds == 0 and settings.iterations == 1:
+        yield "iterations is 1 and confidence.folds is 0, so no confidence is calibrated"
+    elif not confidence.folds and confidence.held_back == 0:
+        yield "confidence.held_back is 0, so no confidence is calibrated"
     elif option == "min_confidence" and confidence.precision is not None:
         yield "confidence.precision takes its place"

@@ -98,7 +98,7 @@ def one_line(error: ValidationError, group: type[Group]) -> str:
     if problem["type"] in ("extra_forbidden", "unknown_option"):
         return f"{shown or repr('')}: {_unknown(path, schema)}"
     node = _node(schema, path)
-    return f"{shown or 'settings'}: expected {allowed(node, schema)}; found {_shown(problem['input'])}"
+    return f"{shown or 'settings'}: expected {allowed(node, schema)}; found {shown_value(problem['input'])}"
 
 
 def allowed(node: dict[str, Any], schema: dict[str, Any]) -> str:
@@ -176,7 +176,8 @@ def _paths(node: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> li
     return paths
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """A wrong value as a message quotes it, in at most 80 characters."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:

@@ -42,21 +42,21 @@ class RreaOptions(Group):
     """Graph attention layers."""
     dropout: float = Field(default=0.3, ge=0, lt=1)
     """Dropout rate of the output embeddings during training."""
-    learning_rate: float = Field(default=0.005, gt=0)
+    learning_rate: float = Field(default=0.005, gt=0, le=1e6)
     """Learning rate of RMSprop."""
     loss: Literal["margin", "hard"] = "margin"
     """margin: the paper's L1 margin loss; hard: Dual-AMN's, which needs far fewer steps."""
     steps: int = Field(default=1200, ge=1, le=1_000_000)
     """Full-batch training steps. DivEA's paper takes 250; about 60 are enough for the hard loss."""
-    margin: float = Field(default=3.0, ge=0)
+    margin: float = Field(default=3.0, ge=0, le=1e6)
     """Margin of the margin loss."""
-    batch: int = Field(default=1024, ge=1)
+    batch: int = Field(default=1024, ge=1, le=1 << 31)
     """Seeds per step of the hard loss."""
-    hard_margin: float = Field(default=1.0, ge=0)
+    hard_margin: float = Field(default=1.0, ge=0, le=1e6)
     """Margin of the hard loss."""
-    hard_scale: float = Field(default=30.0, gt=0)
+    hard_scale: float = Field(default=30.0, gt=0, le=1e6)
     """Scale of the hard loss's smooth maximum."""
-    hard_shift: float = 10.0
+    hard_shift: float = Field(default=10.0, ge=-1e6, le=1e6)
     """Constant added to the hard loss."""
 
 
@@ -71,17 +71,17 @@ class DualAmnOptions(Group):
     """Proxy vectors that both graphs share."""
     dropout: float = Field(default=0.3, ge=0, lt=1)
     """Dropout rate of the output embeddings during training."""
-    learning_rate: float = Field(default=0.005, gt=0)
+    learning_rate: float = Field(default=0.005, gt=0, le=1e6)
     """Learning rate of RMSprop."""
     steps: int = Field(default=60, ge=1, le=1_000_000)
     """Training steps. The public code takes 100; on held-out seeds 60 are better than 100, 200 or 300."""
-    batch: int = Field(default=1024, ge=1)
+    batch: int = Field(default=1024, ge=1, le=1 << 31)
     """Seeds per step; all of them where there are fewer."""
-    margin: float = Field(default=1.0, ge=0)
+    margin: float = Field(default=1.0, ge=0, le=1e6)
     """Margin of the hard loss (gamma)."""
-    scale: float = Field(default=30.0, gt=0)
+    scale: float = Field(default=30.0, gt=0, le=1e6)
     """Scale of its smooth maximum (lambda)."""
-    shift: float = 10.0
+    shift: float = Field(default=10.0, ge=-1e6, le=1e6)
     """Constant added to the loss (tau)."""
 
 
@@ -92,13 +92,13 @@ class GcnAlignOptions(Group):
     """Dimensions of entity embeddings."""
     steps: int = Field(default=2000, ge=1, le=1_000_000)
     """Full-batch training steps."""
-    learning_rate: float = Field(default=20.0, gt=0)
+    learning_rate: float = Field(default=20.0, gt=0, le=1e6)
     """Learning rate of plain gradient descent. The loss is a mean, so gradients are tiny."""
-    margin: float = Field(default=3.0, ge=0)
+    margin: float = Field(default=3.0, ge=0, le=1e6)
     """Margin of the L1 margin loss."""
     negatives: int = Field(default=5, ge=1, le=10_000)
     """Random negatives per seed and side."""
-    keep_negatives: int = Field(default=10, ge=1)
+    keep_negatives: int = Field(default=10, ge=1, le=1_000_000)
     """Steps after which new negatives are drawn."""
 
 

@@ -103,10 +103,21 @@ class ConfidenceSettings(Group):
 
     held_back: float = Field(default=0.1, ge=0, lt=1)
     """Share of the seeds that all iterations but the last hide, to calibrate on; 0 for no confidence."""
-    min_confidence: float = Field(default=0.5, ge=0, le=1)
-    """Pairs below this confidence are left out of the mappings."""
+    folds: int | None = Field(default=None, ge=0, le=100)
+    """Folds for cross-validation, 0 to hold seeds back; null: 5 if a threshold needs them, else 0.
+
+    The loop is repeated without the seeds of each fold. Held-back seeds are too few for a threshold if there
+    are less than 100 of them.
+    """
+    min_confidence: float | None = Field(default=None, ge=0, le=1)
+    """Pairs below this confidence are left out of the mappings; null: 0.5 if there is a confidence."""
     precision: float | None = Field(default=None, gt=0, lt=1)
     """Expected precision of the mappings; null: min_confidence decides."""
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether a threshold was given, so that mappings without a confidence would break a promise."""
+        return self.precision is not None or self.min_confidence is not None
 
 
 class OutputSettings(Group):
@@ -206,7 +217,7 @@ class Settings(Group):
     @property
     def calibrates(self) -> bool:
         """Whether seeds are held back. That takes one iteration without them and one with them."""
-        return self.confidence.held_back > 0 and self.iterations > 1
+        return self.confidence.held_back > 0 and self.iterations > 1 and not self.confidence.folds
 
     @property
     def weighs_similarity(self) -> bool:

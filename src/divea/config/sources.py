@@ -6,12 +6,18 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from divea.errors import InputError
+from divea.yaml_text import parse_yaml
 
 _NAMED = ("model", "last_model")
+_DEPTH = 20
+"""Settings may be nested this deep; none is deeper than four."""
+_LARGEST_FILE = 1 << 16
+"""Bytes of a file of settings. All settings together take less than a tenth of that."""
 
 
 def combine_settings(*sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,14 +40,16 @@ def combine_settings(*sources: Mapping[str, Any]) -> dict[str, Any]:
     return combined
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(flat: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for path, value in flat.items():
         first, *rest = str(path).split(".")
+        if depth + len(rest) > _DEPTH:
+            raise InputError(f"{first}: settings are nested more than {_DEPTH} deep")
         for name in reversed(rest):
             value = {name: value}
         if isinstance(value, Mapping):
-            value = _nested(value)
+            value = _nested(value, depth + 1)
         elif first in (*_NAMED, "division") and isinstance(value, str):
             value = {"name": value}
         elif first == "matching" and isinstance(value, str):
@@ -94,17 +102,22 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
     """The settings of a JSON, YAML or TOML file, as the file's name says."""
-    path = Path(path)
+    from divea.io import require_regular, usable_path
+
+    path, yaml = usable_path(path), partial(parse_yaml, typed=True)
     readers: dict[str, Callable[[str], Any]] = {
         ".json": json.loads,
         ".toml": tomllib.loads,
-        ".yaml": _yaml,
-        ".yml": _yaml,
+        ".yaml": yaml,
+        ".yml": yaml,
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError("cannot tell the format: use .json, .yaml or .toml", path=path)
     try:
+        require_regular(path)
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(f"is no file of settings: it has more than {_LARGEST_FILE} bytes", path=path)
         found = reader(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
@@ -113,15 +126,3 @@ def read_settings_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError("expected an object of settings by name", path=path)
     return found
-
-
-def _yaml(text: str) -> Any:
-    import yaml
-
-    try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
-            # A few nested aliases can stand for gigabytes.
-            raise ValueError("aliases (*name) are not supported")
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None

@@ -1,9 +1,9 @@
-"""Confidence: the probability that an assigned pair is correct, learned on held-back seeds.
+"""Confidence: the probability that an assigned pair is correct, learned on seeds that the loop did not see.
 
-Seeds that an iteration does not know are treated there like any other entity. Assigned pairs with an end in
-a held-back seed can be judged: they are that seed, or wrong. A logistic regression on features of a pair
-(its score, its margin, how many of its neighbours match each other) predicts whether a pair is correct, and
-is then applied to the pairs that nobody can judge.
+Seeds that the loop does not see are treated there like any other entity. Assigned pairs with an end in such
+a seed can be judged: they are that seed, or wrong. A logistic regression on features of a pair (its score,
+its margin, how many of its neighbours match each other) predicts whether a pair is correct, and is then
+applied to the pairs that nobody can judge.
 
 The unit of judgement is an end of a pair. A wrong pair between two entities that both have a counterpart
 would be noticed at either end, and so twice as often as a correct one; each end therefore counts as half a
@@ -12,6 +12,7 @@ pair.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,8 @@ RIDGE = 1.0
 """L2 penalty on the coefficients, for standardised features."""
 
 _SALT = 0xCA11B
+_BOOTSTRAPS = 100
+_MOST_PAIRS_OF_INTERVAL = 50_000
 
 Numbers = npt.NDArray[np.float64]
 
@@ -61,6 +64,32 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Assigned pairs that hidden seeds judge."""
+
+    features: Numbers
+    is_correct: Numbers
+    counts: Numbers
+    """What each pair counts: half for each end in a hidden seed."""
+    seed: npt.NDArray[np.int64]
+    """The hidden seed that judges each pair, by number."""
+
+    @classmethod
+    def join(cls, parts: Sequence[Judged]) -> Judged:
+        """The pairs of several folds, whose seeds are different ones."""
+        first = np.cumsum([0, *(part.seed.max(initial=-1) + 1 for part in parts)])[:-1]
+        return cls(
+            np.concatenate([part.features for part in parts]),
+            np.concatenate([part.is_correct for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.seed + start for part, start in zip(parts, first, strict=True)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
 class Calibration:
     """A logistic regression from the features of a pair to the probability that it is correct."""
 
@@ -68,10 +97,8 @@ class Calibration:
     deviation: Numbers
     weights: Numbers
     intercept: float
-    judged: Numbers
-    """The confidence of the pairs that it was fitted to."""
-    counts: Numbers
-    """What each of these pairs counts: half for each end in a held-back seed."""
+    judged: Judged
+    """The pairs that it was fitted to."""
 
     def __call__(self, features: Numbers) -> Numbers:
         """The confidence of pairs with these features."""
@@ -80,27 +107,70 @@ class Calibration:
         standardised = (features - self.mean) / self.deviation
         return np.asarray(expit(standardised @ self.weights + self.intercept))
 
-    def threshold_for(self, precision: float) -> float:
-        """The lowest confidence threshold at which the pairs above it have this expected precision.
+    def interval(self, features: Numbers, random_seed: int = 0) -> tuple[float, float]:
+        """A 90 % interval of the mean confidence of pairs with these features.
 
-        It is lower than the precision itself, because most pairs above it are more certain. 1 if no pair is
-        certain enough.
+        It comes from a Bayesian bootstrap over the seeds that judge: the regression is fitted again, each
+        time with other weights of the seeds.
         """
-        # Pairs of equal confidence are taken together or not at all: their order must not matter.
-        negated, group = np.unique(-self.judged, return_inverse=True)
-        confidence, count = -negated, np.bincount(group, self.counts)
-        # If each pair is correct with its confidence, their running mean is the precision.
-        enough = np.flatnonzero(np.cumsum(confidence * count) >= precision * np.cumsum(count))
-        return float(confidence[enough[-1]]) if len(enough) else 1.0
+        if not len(features):
+            return float("nan"), float("nan")
+        draw = np.random.default_rng([random_seed, _SALT, 1])
+        judged = self.judged
+        # The mean over many pairs needs no more of them to be exact to three digits.
+        shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
+        means = []
+        for _ in range(_BOOTSTRAPS):
+            weights = draw.exponential(size=int(judged.seed.max()) + 1)
+            again = _fitted(replace(judged, counts=judged.counts * weights[judged.seed]))
+            means.append(again(shown).mean())
+        low, high = np.quantile(means, [0.05, 0.95])
+        return float(low), float(high)
+
+
+def threshold_for(precision: float, confidence: Numbers) -> float:
+    """The lowest threshold at which the pairs above it have this expected precision.
+
+    It is lower than the precision itself, because most pairs above it are more certain. Infinite if no pair
+    is certain enough.
+
+    Parameters
+    ----------
+    confidence
+        That of every assigned pair.
+
+    Examples
+    --------
+    >>> threshold_for(0.9, np.array([1.0, 0.9, 0.8, 0.5]))
+    0.8
+    """
+    # Pairs of equal confidence are taken together or not at all: their order must not matter.
+    ascending, counts = np.unique(confidence, return_counts=True)
+    descending, counts = ascending[::-1], counts[::-1]
+    # If each pair is correct with its confidence, their running mean is the precision.
+    enough = np.flatnonzero(np.cumsum(descending * counts) >= precision * np.cumsum(counts))
+    return float(descending[enough[-1]]) if len(enough) else float("inf")
 
 
 def hold_back(task: AlignmentTask, share: float, random_seed: int = 0) -> tuple[AlignmentTask, Links]:
     """The task without a random share of its seeds, and those seeds."""
     count = round(share * len(task.seeds))
     order = np.random.default_rng([random_seed, _SALT]).permutation(len(task.seeds))
+    return _without(task, order, slice(count))
+
+
+def folds(task: AlignmentTask, number: int, random_seed: int = 0) -> Iterator[tuple[AlignmentTask, Links]]:
+    """The task without each of `number` random parts of its seeds, and those seeds."""
+    order = np.random.default_rng([random_seed, _SALT]).permutation(len(task.seeds))
+    for fold in range(number):
+        yield _without(task, order, slice(fold, None, number))
+
+
+def _without(task: AlignmentTask, order: npt.NDArray[np.int64], hidden: slice) -> tuple[AlignmentTask, Links]:
+    """The task without the seeds at these places of an order, and those seeds."""
     pairs = task.seeds.pairs
-    kept, held_back = Links.from_pairs(pairs[order[count:]]), Links.from_pairs(pairs[order[:count]])
-    return AlignmentTask(task.source, task.target, kept), held_back
+    kept = Links.from_pairs(pairs[np.delete(order, hidden)])
+    return AlignmentTask(task.source, task.target, kept), Links.from_pairs(pairs[order[hidden]])
 
 
 def pair_features(assignment: Assignment, matches: Matches, task: AlignmentTask) -> Numbers:
@@ -149,30 +219,51 @@ def _unweighted(adjacency: csr_array) -> csr_array:
     return csr_array((ones, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
-def calibrate(features: Numbers, assignment: Assignment, held_back: Links) -> Calibration | None:
-    """Fit confidence to the assigned pairs that held-back seeds judge; None if they are too few.
+def judge(features: Numbers, assignment: Assignment, hidden: Links) -> Judged:
+    """The assigned pairs that hidden seeds judge.
+
+    Parameters
+    ----------
+    features
+        Those of all assigned pairs.
+    """
+    source, target = assignment.source, assignment.target
+    by_source, by_target = _seed_of(source, hidden.source), _seed_of(target, hidden.target)
+    counts = ((by_source >= 0).astype(np.float64) + (by_target >= 0)) / 2
+    is_judged = counts > 0
+    return Judged(
+        features[is_judged],
+        ((by_source == by_target) & (by_source >= 0))[is_judged].astype(np.float64),
+        counts[is_judged],
+        np.where(by_source >= 0, by_source, by_target)[is_judged],
+    )
+
+
+def _seed_of(ids: Ids, seeds: Ids) -> npt.NDArray[np.int64]:
+    """The number of the seed that has this id; -1 for none."""
+    number = np.full(int(max(ids.max(initial=-1), seeds.max(initial=-1))) + 1, -1, dtype=np.int64)
+    number[seeds] = np.arange(len(seeds))
+    return number[ids]
+
+
+def calibrate(judged: Judged) -> Calibration | None:
+    """Fit confidence to pairs that seeds judge; None if they are too few.
 
     >>> ids = np.arange(100, dtype=np.int32)
-    >>> pairs = Assignment(ids, np.where(ids < 50, ids, 200), ids, 0 * ids)
+    >>> pairs = Assignment(ids, np.where(ids < 50, ids, 200).astype(np.int32), ids, 0 * ids)
     >>> seeds = Links.from_pairs([(i, i) for i in range(100)])
-    >>> line = calibrate(np.where(ids < 50, 1.0, 0.0)[:, None], pairs, seeds)
+    >>> line = calibrate(judge(np.where(ids < 50, 1.0, 0.0)[:, None], pairs, seeds))
     >>> line(np.array([[0.0], [1.0]])).round(1).tolist()
     [0.1, 1.0]
     """
-    source, target = assignment.source, assignment.target
-    ends = (np.isin(source, held_back.source).astype(np.float64) + np.isin(target, held_back.target)) / 2
-    is_judged = ends > 0
-    if is_judged.sum() < FEWEST_PAIRS:
-        return None
-    target_of = np.full(int(max(source.max(), held_back.source.max())) + 1, -1, dtype=np.int64)
-    target_of[held_back.source] = held_back.target
-    is_correct = (target_of[source[is_judged]] == target[is_judged]).astype(np.float64)
-    own, counts = features[is_judged], ends[is_judged]
-    mean, deviation = own.mean(axis=0), own.std(axis=0)
+    return _fitted(judged) if len(judged) >= FEWEST_PAIRS else None
+
+
+def _fitted(judged: Judged) -> Calibration:
+    mean, deviation = judged.features.mean(axis=0), judged.features.std(axis=0)
     deviation[deviation < 1e-9] = 1
-    weights, intercept = _fit_logistic((own - mean) / deviation, is_correct, counts)
-    calibration = Calibration(mean, deviation, weights, intercept, judged=np.zeros(0), counts=counts)
-    return replace(calibration, judged=calibration(own))
+    weights, intercept = _fit_logistic((judged.features - mean) / deviation, judged.is_correct, judged.counts)
+    return Calibration(mean, deviation, weights, intercept, judged)
 
 
 def _fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tuple[Numbers, float]:

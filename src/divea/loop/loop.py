@@ -2,8 +2,11 @@
 
 Every iteration divides the task with what the previous one learned and has the subtasks solved. The result
 becomes pseudo-seeds, which the next iteration's models learn from, and similarity weights, which keep
-promising candidates in. All but the last iteration may run without some of the seeds, on which confidence is
-calibrated; the last one has them all.
+promising candidates in.
+
+Confidence is calibrated on seeds that the loop does not see. With many seeds, all iterations but the last run
+without some of them. With few seeds, cross-validation repeats the loop without each fold of the seeds first,
+and the main loop has them all.
 """
 
 from __future__ import annotations
@@ -18,8 +21,19 @@ from scipy.sparse import csr_array
 from divea.config import ModelSettings, Settings
 from divea.division import Division, Feedback, Subtask, make_strategy
 from divea.division.discovery import similarity_weights
+from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
-from divea.loop.confidence import Assignment, Calibration, calibrate, hold_back, pair_features
+from divea.loop.confidence import (
+    FEWEST_PAIRS,
+    Assignment,
+    Calibration,
+    Judged,
+    calibrate,
+    folds,
+    hold_back,
+    judge,
+    pair_features,
+)
 from divea.loop.merge import assign, average, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.loop.solve import Solved
@@ -38,6 +52,8 @@ class Work:
     """Those that the previous iteration chose."""
     notes: tuple[str, ...] = ()
     """What the division decided, for the user."""
+    fold: int = 0
+    """The fold of the cross-validation, from 1; 0 for the main loop."""
 
 
 Solver = Callable[[Work], Iterable[Solved]]
@@ -70,6 +86,8 @@ class Outcome:
     """The probability that an assigned pair is correct, at its place in the ranked list; NaN at all other
     places, and everywhere if confidence could not be calibrated."""
     calibration: Calibration | None
+    features: npt.NDArray[np.float64] = field(repr=False)
+    """The features of each assigned pair, in order of its row."""
     subtask_of_row: Ids
     """The subtask of the last iteration that each row of the matches comes from."""
     iterations: int
@@ -80,48 +98,117 @@ class Outcome:
 def run_loop(
     task: AlignmentTask, settings: Settings, solve: Solver, observe: Observer | None = None
 ) -> Outcome:
-    """Align a task; the same task, settings and solver give the same outcome."""
-    strategy = make_strategy(task, settings)
+    """Align a task; the same task, settings and solver give the same outcome.
+
+    Raises CalibrationError if the settings have a confidence threshold and confidence cannot be calibrated.
+    """
+    calibration = _cross_validated(task, settings, solve)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    pseudo_seeds = Links.from_pairs([])
-    similarity: csr_array | None = None
-    division: Division | None = None
-    calibration: Calibration | None = None
-    history = _History(settings)
-
+    loop = _Loop(task, settings, solve)
     for number in range(settings.iterations):
-        is_last = number == settings.iterations - 1
-        if is_last:
-            # Seeds that were held back are seeds again.
-            visible, pseudo_seeds = task, without_anchors(pseudo_seeds, task.seeds)
-        feedback = None if division is None else Feedback(division, pseudo_seeds, similarity)
-        division = strategy.divide(visible, feedback)
-        solved = list(solve(Work(number, visible, division.subtasks, pseudo_seeds, division.notes)))
-        latest, subtask_of_row = merge([result.matches for result in solved])
-        history.add(latest, settings.model_at(number))
-        matches = history.averaged(visible)
-        pseudo_seeds = Links.from_pairs([])
-        if not is_last:
-            pseudo_seeds = choose_pseudo_seeds(
-                matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
-            )
-            similarity = _updated_similarity(similarity, division, solved, task, settings)
+        # In the last iteration, seeds that were held back are seeds again.
+        loop.iterate(task if number == settings.iterations - 1 else visible)
         if settings.calibrates and number == settings.iterations - 2:
-            assignment = _assignment(matches, settings)
-            calibration = calibrate(pair_features(assignment, matches, visible), assignment, held_back)
+            calibration = _calibrated(loop.judged(visible, held_back), settings, len(task.seeds))
         if observe is not None:
-            observe(Iteration(number, division, pseudo_seeds, matches))
+            observe(Iteration(number, loop.division, loop.pseudo_seeds, loop.matches))
 
-    assert division is not None
-    assignment = _assignment(matches, settings)
+    assignment, matches = loop.assignment(), loop.matches
     confidence = np.full(matches.score.shape, np.nan)
+    features = pair_features(assignment, matches, task)
     if calibration is not None:
-        features = pair_features(assignment, matches, task)
         confidence[assignment.row, assignment.rank] = calibration(features)
-    assigned = assignment.by_row(len(matches))
-    return Outcome(matches, assigned, confidence, calibration, subtask_of_row, settings.iterations, division)
+    return Outcome(
+        matches=matches,
+        assigned=assignment.by_row(len(matches)),
+        confidence=confidence,
+        calibration=calibration,
+        features=features,
+        subtask_of_row=loop.subtask_of_row,
+        iterations=settings.iterations,
+        division=loop.division,
+    )
+
+
+def _cross_validated(task: AlignmentTask, settings: Settings, solve: Solver) -> Calibration | None:
+    """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
+    if not settings.confidence.folds:
+        return None
+    judged = []
+    parts = folds(task, settings.confidence.folds, settings.random_seed)
+    for fold, (visible, hidden) in enumerate(parts, start=1):
+        loop = _Loop(visible, settings, solve, fold)
+        for _ in range(settings.iterations):
+            loop.iterate(visible)
+        judged.append(loop.judged(visible, hidden))
+    return _calibrated(Judged.join(judged), settings, len(task.seeds))
+
+
+def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration | None:
+    calibration = calibrate(judged)
+    if calibration is None and settings.confidence.has_threshold:
+        raise CalibrationError(
+            f"confidence cannot be calibrated: of {seeds} seeds, those that were hidden judge {len(judged)} "
+            f"pairs, and {FEWEST_PAIRS} are needed; add seeds, or leave the threshold out to get all pairs"
+        )
+    return calibration
+
+
+class _Loop:
+    """The state of a loop: what each iteration hands on to the next."""
+
+    def __init__(self, task: AlignmentTask, settings: Settings, solve: Solver, fold: int = 0):
+        self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
+        self._strategy = make_strategy(task, settings)
+        self._number = 0
+        self._similarity: csr_array | None = None
+        self._history = _History(settings)
+        self._division: Division | None = None
+        self.pseudo_seeds = Links.from_pairs([])
+        """Those chosen for the next iteration; none after the last one."""
+        self.matches: Matches
+        """The ranked lists of the latest iteration, averaged with those before it."""
+        self.subtask_of_row: Ids
+
+    def iterate(self, visible: AlignmentTask) -> None:
+        """Divide, solve and learn once, with the seeds of `visible`."""
+        settings, number = self._settings, self._number
+        self._number += 1
+        pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
+        feedback = None
+        if self._division is not None:
+            feedback = Feedback(self._division, pseudo_seeds, self._similarity)
+        division = self._division = self._strategy.divide(visible, feedback)
+        work = Work(number, visible, division.subtasks, pseudo_seeds, division.notes, self._fold)
+        solved = list(self._solve(work))
+        latest, self.subtask_of_row = merge([result.matches for result in solved])
+        self._history.add(latest, settings.model_at(number))
+        self.matches = self._history.averaged(visible)
+        self.pseudo_seeds = Links.from_pairs([])
+        if self._number < settings.iterations:
+            self.pseudo_seeds = choose_pseudo_seeds(
+                self.matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
+            )
+            self._similarity = _updated_similarity(self._similarity, division, solved, self._task, settings)
+
+    @property
+    def division(self) -> Division:
+        """The division of the latest iteration."""
+        assert self._division is not None
+        return self._division
+
+    def assignment(self) -> Assignment:
+        """The assigned pairs."""
+        output, random_seed = self._settings.output, self._settings.random_seed
+        assigned = assign(self.matches, one_to_one=output.one_to_one, random_seed=random_seed)
+        return Assignment.of(self.matches, assigned)
+
+    def judged(self, visible: AlignmentTask, hidden: Links) -> Judged:
+        """The assigned pairs that hidden seeds judge; the seeds of `visible` are known."""
+        assignment = self.assignment()
+        return judge(pair_features(assignment, self.matches, visible), assignment, hidden)
 
 
 class _History:
@@ -167,8 +254,3 @@ def _updated_similarity(
         [result.top_sums for result in solved],
         settings.division.alpha,
     )
-
-
-def _assignment(matches: Matches, settings: Settings) -> Assignment:
-    one_to_one, random_seed = settings.output.one_to_one, settings.random_seed
-    return Assignment.of(matches, assign(matches, one_to_one=one_to_one, random_seed=random_seed))

@@ -13,25 +13,29 @@ import numpy as np
 
 from divea.config import Settings
 from divea.division import Subtask
-from divea.errors import InputError
+from divea.errors import InputError, SubtaskError
 from divea.executors import (
     Done,
     Executor,
     ExecutorSettings,
     Failed,
+    FailureKind,
     Job,
     choose_executor,
     make_executor,
     make_jobs,
 )
 from divea.graphs import AlignmentTask
+from divea.loop.confidence import threshold_for
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.loop.solve import Solved
 from divea.resources.limits import Limits
 from divea.resources.machine import peak_memory
+from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
-from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.runs.expectation import expectation, expected_precision, write_json
+from divea.runs.layout import CALIBRATION, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, flattened, stored_manifest
 from divea.runs.prepare import prepare
@@ -44,14 +48,23 @@ from divea.runs.tables import (
 )
 from divea.types import Matches
 
+DEFAULT_MIN_CONFIDENCE = 0.5
+"""The confidence below which pairs are left out, if no threshold is given."""
+
 
 @dataclass(frozen=True)
 class FailedJob:
     """A job that failed in every try; the alignment continues without it."""
 
+    fold: int
+    """The fold of the cross-validation, from 1; 0 for the main loop."""
     iteration: int
     subtasks: tuple[int, ...]
+    kind: FailureKind
+    reason: str
+    """What happened, in one line."""
     log: str
+    """What is known about every try."""
 
 
 def align_in(
@@ -116,7 +129,13 @@ def align_in(
 def _log_start(log: Log, run: RunDirectory) -> None:
     settings = run.manifest.settings
     costs = iteration_costs(run.task, settings, run.manifest.device)
-    log("started", subtasks=settings.subtasks, iterations=settings.iterations, costs=costs)
+    log(
+        "started",
+        subtasks=settings.subtasks,
+        iterations=settings.iterations,
+        folds=settings.confidence.folds or 0,
+        costs=costs,
+    )
 
 
 def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path) -> None:
@@ -224,7 +243,11 @@ class _Solver:
         self._log_notes(work.notes)
         solved, missing = self._committed(jobs)
         self.log(
-            "iteration", iteration=work.iteration, subtasks=len(work.subtasks), solved_before=len(solved)
+            "iteration",
+            fold=work.fold,
+            iteration=work.iteration,
+            subtasks=len(work.subtasks),
+            solved_before=len(solved),
         )
         for result in self.executor.run(self.run.task_folder, missing):
             job = missing[result.position]
@@ -232,6 +255,7 @@ class _Solver:
                 self._record_failure(job, result) if isinstance(result, Failed) else self._commit(job, result)
             )
         self.stages.end("solve", work.iteration)
+        self._refuse_total_failure(work)
         return [solved[subtask.index] for subtask in work.subtasks]
 
     def _committed(self, jobs: list[Job]) -> tuple[dict[int, Solved], list[Job]]:
@@ -240,17 +264,21 @@ class _Solver:
         missing = []
         for job in jobs:
             made_from = self.run.made_from(job)
-            found = {item.index: self.run.result(job, item, made_from) for item in job.subtasks}
-            valid = {index: result for index, result in found.items() if result is not None}
             # A job is done as a whole: on a GPU its subtasks are solved together.
-            if len(valid) == len(found):
-                solved.update(valid)
+            for name in (made_from, divided_further(made_from)):
+                found = {item.index: self.run.result(job, item, name) for item in job.subtasks}
+                valid = {index: result for index, result in found.items() if result is not None}
+                if len(valid) == len(found):
+                    solved.update(valid)
+                    break
             else:
                 missing.append(job)
         return solved, missing
 
     def _commit(self, job: Job, done: Done) -> dict[int, Solved]:
         made_from = self.run.made_from(job)
+        if done.divided:
+            made_from = divided_further(made_from)
         for subtask, result in zip(job.subtasks, done.solved, strict=True):
             self.run.commit_result(job, subtask, made_from, result)
         self.stages.add_job(done)
@@ -268,9 +296,27 @@ class _Solver:
 
     def _record_failure(self, job: Job, failed: Failed) -> dict[int, Solved]:
         indices = tuple(subtask.index for subtask in job.subtasks)
-        self.failed.append(FailedJob(job.iteration, indices, failed.log))
-        self.log("failed", iteration=job.iteration, subtasks=list(indices), log=failed.log)
+        found = FailedJob(job.fold, job.iteration, indices, failed.kind, failed.reason, failed.log)
+        self.failed.append(found)
+        self.log(
+            "failed",
+            fold=job.fold,
+            iteration=job.iteration,
+            subtasks=list(indices),
+            kind=failed.kind,
+            reason=failed.reason,
+            log=failed.log,
+        )
         return {subtask.index: _no_matches(subtask) for subtask in job.subtasks}
+
+    def _refuse_total_failure(self, work: Work) -> None:
+        """Raise SubtaskError if no subtask of an iteration was solved: nothing can be learned from it."""
+        failed = [item for item in self.failed if (item.fold, item.iteration) == (work.fold, work.iteration)]
+        count = sum(len(item.subtasks) for item in failed)
+        if count and count == len(work.subtasks):
+            place = f"iteration {work.iteration + 1}" + (f" of fold {work.fold}" if work.fold else "")
+            what = f"no subtask of {place} could be solved" if count > 1 else f"{place} could not be solved"
+            raise SubtaskError(f"{what}: {failed[0].reason}; {LOG} has the details", path=self.run.path)
 
     def _log_notes(self, notes: Iterable[str]) -> None:
         """Log the notes that were not logged before."""
@@ -302,17 +348,25 @@ def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> flo
     if outcome.calibration is None:
         log("note", text="no confidence: too few seeds to calibrate it on, so no pair is left out")
         return 0.0
-    precision = settings.confidence.precision
+    precision, least = settings.confidence.precision, settings.confidence.min_confidence
     if precision is None:
-        return settings.confidence.min_confidence
-    threshold = outcome.calibration.threshold_for(precision)
+        return DEFAULT_MIN_CONFIDENCE if least is None else least
+    threshold = threshold_for(precision, outcome.calibration(outcome.features))
+    if np.isinf(threshold):
+        log("note", text=f"no pair is certain enough for an expected precision of {precision}")
+        return threshold
     log("note", text=f"confidence threshold {threshold:.3f}, for an expected precision of {precision}")
     return threshold
 
 
 def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log) -> None:
-    table = mappings_table(outcome, run.task, _confidence_threshold(outcome, run.manifest.settings, log))
+    threshold = _confidence_threshold(outcome, run.manifest.settings, log)
+    table = mappings_table(outcome, run.task, threshold)
+    expected = expected_precision(outcome, run.manifest.settings, len(run.task.seeds), threshold)
+    if expected["expected_precision"] is not None:
+        log("note", text=expectation(expected))
     run.commit_division(outcome.division)
+    run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
     if problem := tsv_problem(table):
         log("note", text=f"no {MAPPINGS_TSV}: {problem}")

@@ -54,6 +54,11 @@ def job_checksum(job: Job) -> str:
     return checksum(*parts)
 
 
+def divided_further(made_from: str) -> str:
+    """What the results of a job are made from if memory ran out: they differ from those with more memory."""
+    return checksum(made_from, "divided further")
+
+
 def _subtask(subtask: Subtask) -> list[str | np.ndarray]:
     lists = (subtask.source_entities, subtask.target_entities, subtask.unmatched, subtask.candidates)
     return [str(subtask.index), *lists, *_links(subtask.seeds)]

@@ -125,8 +125,8 @@ class RunDirectory:
         return checksum(self.manifest.identity, job_checksum(job))
 
     def result(self, job: Job, subtask: Subtask, made_from: str) -> Solved | None:
-        """The committed result of a subtask, if there is a valid one."""
-        name = result_file(job.iteration, subtask.index)
+        """The committed result of a subtask that was made from this, if there is a valid one."""
+        name = result_file(job.iteration, subtask.index, job.fold)
         if not self._is_valid(name, made_from):
             return None
         return read_solved(self.path / name, subtask)
@@ -134,7 +134,9 @@ class RunDirectory:
     def commit_result(self, job: Job, subtask: Subtask, made_from: str, solved: Solved) -> None:
         """Keep the result of a subtask."""
         self.commit(
-            result_file(job.iteration, subtask.index), made_from, lambda path: write_solved(solved, path)
+            result_file(job.iteration, subtask.index, job.fold),
+            made_from,
+            lambda path: write_solved(solved, path),
         )
 
     def commit(self, name: str, made_from: str, write: Callable[[Path], None]) -> None:
@@ -255,7 +257,7 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
     lock = Lock(path)
     try:
         with reported(path):
-            for folder in (path, *path.glob("iteration-*")):
+            for folder in (path, *path.glob("iteration-*"), *path.glob("fold-*/iteration-*")):
                 if folder == path or (folder.is_dir() and not folder.is_symlink()):
                     sweep(folder)
         manifest = _agreed_manifest(path, wanted, stored)

@@ -62,6 +62,8 @@ class Eta:
         self.since = 0.0
         """When the last subtask was solved, or solving began."""
         self.iteration = self.iterations = self.subtasks = self.done = 0
+        self.fold = self.folds = 0
+        """The fold of the cross-validation, from 1, and their number; the main loop, which is last, is 0."""
         self._costs: list[float | None] = []
         self._seconds: dict[float | None, float] = {}
         self._solved: dict[float | None, int] = {}
@@ -73,11 +75,12 @@ class Eta:
         if event == "started":
             self.began, self.since, self.iteration, self.done = at, at, 0, 0
             self.iterations, self.subtasks = _count(facts, "iterations"), _count(facts, "subtasks")
+            self.fold, self.folds = 0, _count(facts, "folds")
             costs = facts.get("costs")
             self._costs = [_cost(value) for value in costs] if isinstance(costs, list) else []
         elif event == "iteration":
             self.iteration, self.subtasks = _count(facts, "iteration"), _count(facts, "subtasks")
-            self.done, self.since = _count(facts, "solved_before"), at
+            self.done, self.since, self.fold = _count(facts, "solved_before"), at, _count(facts, "fold")
         elif event in ("solved", "failed"):
             subtasks = facts.get("subtasks")
             count = len(subtasks) if isinstance(subtasks, list | tuple) else 0
@@ -94,13 +97,18 @@ class Eta:
         """The estimated seconds until the run ends; None before the first subtask is solved."""
         if not any(self._solved.values()) or not 0 < self.iterations <= 1000:
             return None
-        later = range(self.iteration + 1, self.iterations)
+        later = [*range(self.iteration + 1, self.iterations), *self._iterations_of_later_loops()]
         left = sum(self.subtasks * self._seconds_of_subtask(iteration) for iteration in later)
         beside = self._seconds_beside / max(self._divisions, 1) * len(later)
         unsolved, current = self.subtasks - self.done, self._seconds_of_subtask(self.iteration)
         if unsolved > 0:
             left += unsolved * current - min(max(at - self.since, 0.0), current)
         return left + beside
+
+    def _iterations_of_later_loops(self) -> list[int]:
+        """The iterations of the folds that follow, and of the main loop after them."""
+        loops = self.folds - self.fold + 1 if 0 < self.fold <= self.folds <= 1000 else 0
+        return loops * list(range(self.iterations))
 
     def _seconds_of_subtask(self, iteration: int) -> float:
         cost = self._cost_of(iteration)

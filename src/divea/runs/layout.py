@@ -4,6 +4,8 @@ RUN/manifest.json                  everything that decides the result, and what 
 RUN/task/                          the graphs and seeds as memory-mapped arrays
 RUN/journal.jsonl                  the committed files, with their checksums
 RUN/iteration-0/subtask-00000.npz  the result of a subtask: arrays only
+RUN/fold-1/iteration-0/...         results of cross-validation
+RUN/calibration.json               what the confidence was learned from, and the precision to expect
 RUN/division/                      the division of the last iteration
 RUN/mappings.parquet, .tsv         at most one target per source
 RUN/ranked.parquet                 every ranked list
@@ -27,7 +29,8 @@ from divea.io import require_regular
 MANIFEST, JOURNAL, LOG, LOCK = "manifest.json", "journal.jsonl", "log.jsonl", "lock"
 TASK, DIVISION = "task", "division"
 MAPPINGS, MAPPINGS_TSV, RANKED, METRICS = "mappings.parquet", "mappings.tsv", "ranked.parquet", "metrics.json"
-TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED)
+CALIBRATION = "calibration.json"
+TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION)
 
 FORMAT = {"format": "divea run", "version": 2}
 """Starts the manifest of a run."""
@@ -35,7 +38,9 @@ FORMAT = {"format": "divea run", "version": 2}
 SIGNATURE = b"This folder is a run of divea.\n"
 """The text of the lock file: it tells a run from any other folder, even before there is a manifest."""
 
-_RESULTS = re.compile(r"iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked)\.\w+")
+_RESULTS = re.compile(
+    r"(fold-\d+/)?iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked|calibration)\.\w+"
+)
 _FILES_OF_FOLDERS = {
     TASK: re.compile(
         r"task\.json|seeds\.npy|(source|target)/((entities|relations|attributes|predicates)\.arrow|triples\.npy)"
@@ -44,13 +49,13 @@ _FILES_OF_FOLDERS = {
 }
 
 
-def result_file(iteration: int, subtask: int) -> str:
-    """The file of a subtask's result.
+def result_file(iteration: int, subtask: int, fold: int = 0) -> str:
+    """The file of a subtask's result, in the main loop or in that of a fold.
 
     >>> result_file(0, 3)
     'iteration-0/subtask-00003.npz'
     """
-    return f"iteration-{iteration}/subtask-{subtask:05}.npz"
+    return f"{f'fold-{fold}/' if fold else ''}iteration-{iteration}/subtask-{subtask:05}.npz"
 
 
 def is_result(name: str) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from divea.config import Settings
 from divea.config.effects import SIZED_DIVISIONS
 from divea.division import make_strategy
-from divea.errors import InputError
+from divea.errors import CalibrationError, InputError
 from divea.graphs import AlignmentTask
+from divea.loop.confidence import FEWEST_PAIRS
 from divea.models import make_model
 from divea.resources.budget import job_memory
 from divea.resources.limits import Limits
@@ -14,6 +15,13 @@ from divea.resources.machine import cores, processor, resolve_device
 from divea.resources.plan import Plan, mean_size, plan_subtasks
 from divea.runs.checksums import task_checksums
 from divea.runs.manifest import Manifest, library_versions
+
+FOLDS = 5
+"""Folds of the cross-validation if a threshold is given and held-back seeds would be too few."""
+ENOUGH_HELD_BACK = 100
+"""Held-back seeds from which on cross-validation is not needed."""
+USEFUL_SEEDS = 100
+"""Seeds from which on a confidence by cross-validation is useful; docs/notes/confidence.md has figures."""
 
 
 def prepare(
@@ -40,7 +48,12 @@ def prepare(
         stored.device if stored is not None and limits.device == "auto" else limits.device
     )
     plan = _plan(task, settings, device, limits, stored)
-    effective = settings.resolved(subtasks=plan.subtasks, size=_size(task, settings, plan))
+    folds, fold_notes = _folds(task, settings, stored)
+    effective = settings.resolved(
+        subtasks=plan.subtasks,
+        size=_size(task, settings, plan),
+        confidence=settings.confidence.model_copy(update={"folds": folds}),
+    )
     _check(task, effective)
     limit = limits.gpu_memory if device == "cuda" else limits.memory
     memory = None if limit is None else job_memory(task, limit, device)
@@ -65,7 +78,7 @@ def prepare(
         },
         allow_unused=True,
     )
-    return manifest, plan.notes
+    return manifest, plan.notes + fold_notes
 
 
 def _plan(
@@ -85,6 +98,31 @@ def _size(task: AlignmentTask, settings: Settings, plan: Plan) -> int | None:
     if plan.subtasks == 1 or settings.division.name not in SIZED_DIVISIONS:
         return plan.size
     return plan.size or mean_size(task, plan.subtasks)
+
+
+def _folds(task: AlignmentTask, settings: Settings, stored: Manifest | None) -> tuple[int, tuple[str, ...]]:
+    """The folds of the cross-validation, 0 for none, and a note on it.
+
+    Raises CalibrationError if there are too few seeds for the threshold that the settings have.
+    """
+    confidence, seeds = settings.confidence, len(task.seeds)
+    number = confidence.folds
+    if number is None and stored is not None:
+        number = stored.settings.confidence.folds
+    if number is None:
+        held_back = round(confidence.held_back * seeds) if settings.iterations > 1 else 0
+        number = FOLDS if confidence.has_threshold and held_back < ENOUGH_HELD_BACK else 0
+    if not number:
+        return 0, ()
+    # A seed judges two pairs at most: one at each end.
+    fewest = max(number, (FEWEST_PAIRS + 1) // 2)
+    if seeds < fewest:
+        raise CalibrationError(
+            f"confidence cannot be calibrated on {seeds} seeds: it needs {fewest} at least, and is useful "
+            f"from about {USEFUL_SEEDS} on; add seeds, or leave the threshold out to get all pairs"
+        )
+    text = f"confidence is learned by cross-validation on {seeds} seeds: {number} loops beside the main one"
+    return number, (text,)
 
 
 def _check(task: AlignmentTask, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from divea.errors import InputError
 from divea.runs.eta import Eta, number
 from divea.runs.journal import read_journal
-from divea.runs.layout import MAPPINGS, is_run
+from divea.runs.layout import MAPPINGS, is_run, result_file
 from divea.runs.lock import is_locked
 from divea.runs.log import read_log
 from divea.runs.manifest import Manifest, stored_manifest
@@ -24,10 +24,13 @@ class Status:
 
     path: Path
     state: str
-    """running, finished, incomplete (some subtasks failed), stopped, damaged or unreadable."""
+    """running, finished, incomplete (some subtasks failed), stopped or damaged."""
     iteration: int
     """From 1; 0 before the first."""
     iterations: int
+    fold: int
+    """The fold of the cross-validation, from 1; 0 in the main loop, which comes last."""
+    folds: int
     solved: int
     """Solved subtasks of the iteration."""
     subtasks: int
@@ -56,7 +59,8 @@ def status_of(path: Path) -> Status:
     files = [entry.file for entry in read_journal(path)]
     events = read_log(path)
     iteration = _last(events, "iteration")
-    current = _count(iteration, "iteration", -1)
+    current, fold = _count(iteration, "iteration", -1), _count(iteration, "fold", 0)
+    place = result_file(current, 0, fold).rpartition("/")[0] + "/"
     failed = sum(event["event"] == "failed" for event in _since_last_start(events))
     settings = manifest.settings if manifest is not None else None
     state = _state(path, manifest, files, events, failed)
@@ -65,7 +69,9 @@ def status_of(path: Path) -> Status:
         state=state,
         iteration=current + 1,
         iterations=settings.iterations if settings else 0,
-        solved=len({name for name in files if name.startswith(f"iteration-{current}/")}),
+        fold=fold,
+        folds=(settings.confidence.folds or 0) if settings else 0,
+        solved=len({name for name in files if name.startswith(place)}),
         subtasks=_count(iteration, "subtasks", (settings.subtasks or 0) if settings else 0),
         pseudo_seeds=_count(_last(events, "learned"), "pseudo_seeds", 0),
         failed=failed,
@@ -86,11 +92,11 @@ def runs_in(folder: Path) -> list[Status]:
 
 
 def _status_or_none(path: Path) -> Status | None:
-    """The state of a run; None if the path is no run. What may not be read does not hide other runs."""
+    """The state of a run; None if the path is no run, may not be read, or is being removed."""
     try:
-        return status_of(path) if path.is_dir() and is_run(path) else None
+        return status_of(path) if path.is_dir() else None
     except (OSError, InputError):
-        return Status(path, "unreadable", 0, 0, 0, 0, 0, 0, "", 0.0)
+        return None
 
 
 def _seconds_left(events: list[Event], now: float) -> float | None:
