@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from divea.config import Settings
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError
+from divea.config.group import shown_value
+from divea.errors import InputError, SubtaskError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold
 from divea.evaluation.ranking import Protocol
-from divea.formats import mapping_table, read_task, write_mappings
-from divea.formats.sniff import suffix_of
+from divea.formats import read_task, write_mappings
 from divea.formats.task_folders import folder_around
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.builder import as_one_array
+from divea.io import usable_path
 from divea.resources.limits import Limits
 from divea.runs.align import align_in
 from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
@@ -39,7 +39,7 @@ class Alignment:
     """
 
     def __init__(self, run: str | Path):
-        self._run = open_finished(Path(run))
+        self._run = open_finished(usable_path(run))
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -100,7 +100,12 @@ class Alignment:
         """
         if protocol not in ("open", "closed"):
             raise InputError(f"unknown protocol {protocol!r}; choose from open, closed")
+        if min_confidence is not None and not 0 <= min_confidence <= 1:
+            shown = shown_value(min_confidence)
+            raise InputError(f"min_confidence: expected a number from 0 to 1; found {shown}")
         if not isinstance(gold, Links):
+            gold = usable_path(gold)
+            folder = None if folder is None else usable_path(folder)
             gold = read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
         lists = self._ranked_lists
         if min_confidence is None:
@@ -114,13 +119,7 @@ class Alignment:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
         .rdf.
         """
-        table = self.mappings
-        if suffix_of(Path(path)) in (".nt", ".rdf") or ".sssom." in Path(path).name.lower():
-            score, confidence = (
-                as_one_array(table[name].cast(pa.float64())) for name in ("score", "confidence")
-            )
-            table = mapping_table(table["source"], table["target"], score, confidence)
-        write_mappings(table, path)
+        write_mappings(self.mappings, usable_path(path))
 
     @property
     def _task_folder(self) -> Path | None:
@@ -190,16 +189,16 @@ def align(
         raise InputError("workers: give them in the executor settings")
     else:
         executor_settings = executor
-    folder = None if isinstance(task, AlignmentTask) else str(Path(task).absolute())
+    folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
 
     def read() -> AlignmentTask:
         return task if isinstance(task, AlignmentTask) else read_task(task)
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
-    run = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
+    run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")
     failed = align_in(run, read, chosen, limits=limits, executor=executor_settings, folder=folder)
     if failed:
-        raise RuntimeError(f"{len(failed)} subtasks could not be solved; the first:\n{failed[0].log}")
+        raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")
     alignment = Alignment(run)
     alignment._temporary = temporary
     return alignment

@@ -1,5 +1,6 @@
 """`divea align`, `divea evaluate`, `divea status` and `divea runs`, compared with `divea.align`."""
 
+import fcntl
 import json
 import random
 import shutil
@@ -10,7 +11,8 @@ import pytest
 import divea as package
 from divea.evaluation import read_gold
 from divea.formats import read_mappings, write_task
-from divea.graphs import Links
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.planted import planted_pair
 from tests.command_line import divea
 from tests.runs.tiny import PAIR, SETTINGS, tables, write_inputs
 
@@ -74,7 +76,7 @@ def test_evaluation_by_hand(finished, protocol):
     ranks = [lists[s].index(t) + 1 if t in lists.get(s, []) else float("inf") for s, t in gold.items()]
     ended = divea("evaluate", run, "--gold", finished / "gold.tsv", "--protocol", protocol, "--json")
     figures = json.loads(ended.out)
-    assert list(figures) == ["coverage", "hits@1", "hits@5", "hits@10", "mrr"]
+    assert (figures["protocol"], figures["links"]) == (protocol, len(gold))
     for k in (1, 5, 10):
         assert figures[f"hits@{k}"] == pytest.approx(sum(rank <= k for rank in ranks) / len(gold))
     assert figures["mrr"] == pytest.approx(sum(1 / rank for rank in ranks) / len(gold))
@@ -101,6 +103,11 @@ def test_precision_and_recall_by_hand(finished):
     assert figures["precision"] == f"{correct / len(judged):.4f}"
     assert figures["by ends"] == f"{2 * correct / ends:.4f}"
     assert figures["strict"] == f"{correct / len(pairs):.4f}"
+    as_json = json.loads(divea("evaluate", run, "--gold", finished / "gold.tsv", "--json").out)
+    assert (as_json["pairs"], as_json["judged"]) == (len(pairs), len(judged))
+    assert as_json["recall"] == correct / len(gold) and as_json["precision"] == correct / len(judged)
+    assert as_json["precision_by_ends"] == 2 * correct / ends
+    assert as_json["strict_precision"] == correct / len(pairs)
 
 
 def test_pairs_below_the_confidence_threshold_are_left_out(tmp_path):
@@ -157,6 +164,70 @@ def test_gold_in_the_folder_changes_no_byte(tmp_path):
     assert isinstance(gold, Links) and len(gold) == len(PAIR.gold)
 
 
+def test_every_command_that_prints_figures_prints_them_as_json(finished, tmp_path):
+    assert divea("divide", finished / "task", "-n", 2, "--out", tmp_path / "parts").code == 0
+    task, gold = finished / "task", finished / "gold.tsv"
+    found = {
+        command: json.loads(divea(command, *words, "--json").out)
+        for command, words in {
+            "evaluate": [finished / "run", "--gold", gold],
+            "evaluate-division": [tmp_path / "parts", "--task", task, "--gold", gold],
+            "status": [finished / "run"],
+            "runs": [finished],
+            "plan": [task, "-n", 2, "--device", "cpu"],
+            "info": [task],
+        }.items()
+    }
+    assert {"links", "coverage", "recall", "precision", "mrr"} <= set(found["evaluate"])
+    division = found["evaluate-division"]
+    assert (
+        division["links"] == found["evaluate"]["links"] == sum(part["gold"] for part in division["subtasks"])
+    )
+    assert division["coverage"] == division["covered"] / division["links"] <= division["together"]
+    assert found["runs"] == [found["status"] | {"seconds": found["runs"][0]["seconds"]}]
+    status = found["status"]
+    assert (status["state"], status["iteration"], status["subtasks"]) == ("finished", 2, 2)
+    assert (status["model"], status["seconds_left"]) == ("label-propagation", None)
+    plan = found["plan"]
+    assert (plan["subtasks"], plan["size"], plan["device"]) == (2, 150, "cpu")
+    assert plan["models"][0]["model"] == "label-propagation" and plan["models"][0]["memory"] > 1 << 20
+
+
+def test_the_result_says_that_seeds_are_not_repeated(finished, tmp_path):
+    ended = divea(*write_inputs(tmp_path), "--out", tmp_path / "run")
+    count = pq.read_metadata(tmp_path / "run" / "mappings.parquet").num_rows
+    assert f"mappings.tsv: {count} pairs, without the seeds; " in ended.out
+
+
+def test_a_task_whose_entities_are_all_seeds_is_refused(tmp_path):
+    pair = planted_pair()
+    task = AlignmentTask(pair.task.source, pair.task.target, pair.task.seeds.union(pair.gold))
+    assert not len(task.unmatched_source)
+    write_task(task, tmp_path / "task")
+    for options in ([], ["-n", 2], ["-s", 20]):
+        for command in ("align", "divide"):
+            ended = divea(command, tmp_path / "task", "--out", tmp_path / "out", *options)
+            assert (ended.code, ended.out) == (2, "")
+            assert ended.err == "divea: every source entity is a seed, so nothing is left to align\n"
+
+
+def test_a_running_run_has_an_estimate_of_its_time(tmp_path):
+    """A log of a run in its second iteration, and the lock of a process that works on it."""
+    ended = divea(*write_inputs(tmp_path), "--out", tmp_path / "run")
+    assert ended.code == 0, ended.err
+    log = tmp_path / "run" / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    assert json.loads(lines[0])["costs"] == pytest.approx([json.loads(lines[0])["costs"][0]] * 2)
+    solved = [number for number, line in enumerate(lines) if '"event": "solved"' in line]
+    log.write_text("".join(lines[: solved[2] + 1]))
+    with (tmp_path / "run" / "lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        status = json.loads(divea("status", tmp_path / "run", "--json").out)
+        printed = divea("status", tmp_path / "run").out
+    assert status["state"] == "running" and 0 <= status["seconds_left"] < 60
+    assert "about 0:" in printed and " left\n" in printed
+
+
 def test_status_and_runs(finished, tmp_path):
     printed = divea("status", finished / "run").out
     assert "finished" in printed and "iteration 2 of 2, 2 of 2 subtasks solved" in printed
@@ -179,7 +250,10 @@ def test_status_and_runs(finished, tmp_path):
         (["--model", "oracle"], "unknown model 'oracle'; choose from label-propagation, rrea"),
         (["--division", "thirds"], "unknown division 'thirds'; choose from joint, divea"),
         (["--matching", "luck"], "matching.method: expected one of 'sinkhorn', 'csls', 'cosine'"),
-        (["--min-confidence", 2], "confidence.min_confidence: expected a number from 0 to 1; found 2.0"),
+        (
+            ["--min-confidence", 2],
+            "confidence.min_confidence: expected a number from 0 to 1, or null; found 2.0",
+        ),
         (["--precision", 1.5], "confidence.precision: expected a number, above 0, below 1"),
         (["--preset", "worst"], "unknown preset 'worst'; choose from fast, best"),
         (["--config", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
@@ -202,6 +276,15 @@ def test_status_and_runs(finished, tmp_path):
         (["--gpu-share", 0], "gpu_share: expected a number, above 0, at most 1"),
         (["--gpu-share", 0.5], "gpu_share has no effect: the executor is 'auto'"),
         (["--timeout", -1], "timeout: expected a number, above 0"),
+        (["--timeout", "nan"], "timeout: expected a number, above 0"),
+        (["--iterations", 10**9], "iterations: expected an integer from 1 to 1000; found 1000000000"),
+        (["-s", "9" * 30], "size: expected an integer from 2 to 1099511627776"),
+        (["--random-seed", "9" * 30], "random_seed: expected an integer, at least 0"),
+        (["--memory", "9" * 30], "not a memory size"),
+        (["--memory", "9" * 15 + "TiB"], "memory: expected at least 1 MiB and at most 1 PiB"),
+        (["--min-confidence", "nan"], "confidence.min_confidence: expected a number from 0 to 1"),
+        (["--precision", "nan"], "confidence.precision: expected a number, above 0, below 1"),
+        (["--precision", 0], "confidence.precision: expected a number, above 0, below 1"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(finished, tmp_path, arguments, message):
@@ -223,6 +306,18 @@ def test_wrong_arguments_are_refused_in_one_line(finished, tmp_path):
             ["evaluate", finished / "run", "--gold", finished / "gold.tsv", "--protocol", "ajar"],
             "unknown protocol",
         ),
+        (
+            ["evaluate", finished / "run", "--gold", finished / "gold.tsv", "--min-confidence", "nan"],
+            "min_confidence: expected a number from 0 to 1; found nan",
+        ),
+        (["synth", tmp_path / "none", "--random-seed", -1], "random_seed must be between 0 and 2147483647"),
+        (["synth", tmp_path / "none", "--entities", "9" * 30], "entities must be at most 100000000"),
+        (
+            ["reproduce", "cps", "--out", tmp_path / "none", "--splits", "0-99999999"],
+            "names no numbers below",
+        ),
+        (["reproduce", "cps", "--out", tmp_path / "none", "--splits", "0-9999"], "more than 1000 numbers"),
+        (["reproduce", "cps", "--out", tmp_path / "none", "--validation", "nan"], "0.9"),
     ):
         ended = divea(*arguments)
         assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1, ended.err
@@ -238,6 +333,9 @@ def test_a_task_without_seeds_is_refused(tmp_path):
     write_task(type(PAIR.task)(PAIR.task.source, PAIR.task.target), tmp_path / "seedless")
     ended = divea("align", tmp_path / "seedless", "--out", tmp_path / "run")
     assert ended.code == 2 and "no seeds" in ended.err and ended.err.count("\n") == 1
+    # Python users have no options.
+    with pytest.raises(package.InputError, match=r"^the task has no seeds \(known matches\)[^-]*$"):
+        package.align(tmp_path / "seedless")
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml", "toml"])

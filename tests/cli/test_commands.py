@@ -14,6 +14,7 @@ from tests.runs.tiny import write_inputs
 HEAVY = ("torch", "numpy", "scipy", "pyarrow", "pandas")
 COMMANDS = (
     "align",
+    "check",
     "convert",
     "divide",
     "evaluate",

@@ -28,7 +28,19 @@ def test_open_protocol(alignment):
     assert (found.protocol, found.links, found.coverage) == ("open", 2, 1)
     # Target 1 has rank 1 and target 2 has rank 2.
     assert (found.h1, found.h5, found.h10, found.mrr) == (0.5, 1, 1, 0.75)
-    assert found.as_dict() == {"coverage": 1, "hits@1": 0.5, "hits@5": 1, "hits@10": 1, "mrr": 0.75}
+    ranking = {"coverage": 1, "hits@1": 0.5, "hits@5": 1, "hits@10": 1, "mrr": 0.75}
+    assert found.ranking() == ranking
+    assert found.as_dict() == {
+        "protocol": "open",
+        "links": 2,
+        **ranking,
+        "pairs": 3,
+        "judged": 2,
+        "recall": 1 / 2,
+        "precision": 1 / 2,
+        "precision_by_ends": 2 / 3,
+        "strict_precision": 1 / 3,
+    }
 
 
 def test_closed_protocol_ranks_only_targets_of_gold_links(alignment):

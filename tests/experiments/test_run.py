@@ -170,7 +170,8 @@ def test_an_interrupted_cell_continues_and_ends_with_the_same_figures(data, tmp_
             run_here(cell, run, data)
     assert read_metrics(run) is None and len(read_journal(run)) == committed
     found = run_here(cell, run, data)
-    assert solved_now(run) == max(4 - committed, 0)
+    # The last line was written before its file was put in place, so that result does not count.
+    assert solved_now(run) == max(5 - committed, 0)
     assert found["iterations"] == expected["iterations"] and found["links"] == expected["links"]
     assert tables(run) == tables(tmp_path / "undisturbed")
 

@@ -13,6 +13,7 @@ import typer
 from divea.cli.options import (
     Assignments,
     Config,
+    KeepSchema,
     Preset,
     RandomSeed,
     Seeds,
@@ -26,6 +27,7 @@ from divea.cli.options import (
     given_settings,
     open_task,
 )
+from divea.cli.terminal import print_line, print_note
 from divea.errors import InputError
 
 
@@ -61,7 +63,7 @@ def align(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[
         str | None,
-        typer.Option(help="Host memory limit, for example 4GiB; subtasks are then solved one at a time."),
+        typer.Option(help="Limit on host memory, all processes together, for example 4GiB."),
     ] = None,
     gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, for example 2GiB.")] = None,
     executor: Annotated[
@@ -76,6 +78,7 @@ def align(
         float | None, typer.Option(help="Seconds after which a subtask counts as failed.")
     ] = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    keep_schema: KeepSchema = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Write where time went to RUN/profile.txt.")
     ] = False,
@@ -137,7 +140,11 @@ def align(
     limits = Limits.of(device, memory, gpu_memory)
     read_task = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
-        read_task = partial(open_task, task, source, target, seeds, skip_unknown_seeds)
+        read_task = partial(open_task, task, source, target, seeds, skip_unknown_seeds, keep_schema)
+    elif skip_unknown_seeds:
+        raise InputError("--skip-unknown-seeds has no effect: the run that is continued has its seeds")
+    elif keep_schema:
+        raise InputError("--keep-schema has no effect: the run that is continued has its graphs")
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:
@@ -152,15 +159,15 @@ def align(
             )
     except KeyboardInterrupt:
         what = f"`divea align --out {out}` continues from here" if is_run(out) else "nothing was done yet"
-        typer.echo(f"interrupted; {what}", err=True)
+        print_note(f"interrupted; {what}")
         raise typer.Exit(130) from None
+    for item in failed:
+        print_note(f"divea: iteration {item.iteration + 1}, subtasks {item.subtasks}: {item.reason}")
+    if failed:
+        print_note(f"divea: {len(failed)} failed; {out}/log.jsonl has their logs")
     if not quiet:
         _print_result(out)
-    for item in failed:
-        last = item.log.strip().splitlines()[-1:] or ["no log"]
-        typer.echo(f"divea: iteration {item.iteration + 1}, subtasks {item.subtasks}: {last[0]}", err=True)
     if failed:
-        typer.echo(f"divea: {len(failed)} failed; {out}/log.jsonl has their logs", err=True)
         raise typer.Exit(3)
 
 
@@ -169,8 +176,11 @@ def _print_result(out: Path) -> None:
 
     from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
 
-    count = pq.read_metadata(out / MAPPINGS).num_rows
-    typer.echo(f"{out / MAPPINGS_TSV}: {count} pairs; {out / RANKED}: the ranked lists")
+    with (out / MAPPINGS).open("rb") as file:
+        count = pq.read_metadata(file).num_rows
+    # TSV cannot hold every label.
+    written = out / (MAPPINGS_TSV if (out / MAPPINGS_TSV).is_file() else MAPPINGS)
+    print_line(f"{written}: {count} pairs, without the seeds; {out / RANKED}: the ranked lists")
 
 
 @contextmanager
@@ -181,7 +191,9 @@ def _profiled(out: Path, wanted: bool) -> Iterator[None]:
     import cProfile
     import pstats
 
+    from divea.io import new_file
+
     with cProfile.Profile() as profile:
         yield
-    with (out / "profile.txt").open("w") as file:
+    with new_file(out / "profile.txt") as temporary, temporary.open("w") as file:
         pstats.Stats(profile, stream=file).sort_stats("cumulative").print_stats(60)

@@ -1,13 +1,17 @@
-"""The `divea` command. Exit codes: 0 done, 2 bad input, 3 some subtasks failed, 130 interrupted."""
+"""The `divea` command. Exit codes: 0 done, 2 bad input, 3 some subtasks failed, 4 a confidence
+threshold that cannot be kept, 130 interrupted.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from divea.cli.align import align
+from divea.cli.check import check
 from divea.cli.convert import convert
 from divea.cli.divide import divide
 from divea.cli.evaluate import evaluate
@@ -18,6 +22,7 @@ from divea.cli.reproduce import reproduce
 from divea.cli.settings import settings
 from divea.cli.status import runs, status
 from divea.cli.synth import synth
+from divea.cli.terminal import open_standard_streams, print_note
 from divea.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +38,7 @@ app.command()(evaluate)
 app.command()(status)
 app.command()(runs)
 app.command()(info)
+app.command()(check)
 app.command()(convert)
 app.command()(synth)
 app.command()(divide)
@@ -60,19 +66,39 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; bad input is reported as one line on stderr, without a traceback."""
+    """Run the command. Whatever is wrong with the input or the machine is one line on stderr."""
+    open_standard_streams()
     try:
+        _check_encoding(sys.argv[1:])
         sys.exit(app(standalone_mode=False))
     except InputError as error:
-        print(f"divea: {error}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error), error.exit_code)
     except SystemExit as end:
         # Typer and rich exit with 1 if the program that reads the output has ended, as in
         # `divea info | head`, and nothing else does.
         sys.exit(0 if end.code == 1 else end.code)
+    except OSError as error:
+        # A folder that may not be searched, a name that is too long, a full disk.
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        _refuse(f"{where}{error.strerror or error}")
+    except MemoryError:
+        _refuse("there is not enough memory")
     except Exception as error:
         # A wrong option or argument. Typer has had its own copy of Click's exceptions since 0.26.
         if not hasattr(error, "format_message"):
             raise
-        print(f"divea: {error.format_message().rstrip('.')}; see --help", file=sys.stderr)
-        sys.exit(2)
+        _refuse(f"{error.format_message().rstrip('.')}; see --help")
+
+
+def _check_encoding(arguments: list[str]) -> None:
+    """Raise InputError if an argument is not UTF-8: libraries that read files cannot open such names."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{argument}: this argument is not valid UTF-8; rename the file") from None
+
+
+def _refuse(message: str, exit_code: int = 2) -> NoReturn:
+    print_note(f"divea: {message}")
+    sys.exit(exit_code)

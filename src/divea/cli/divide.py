@@ -10,6 +10,7 @@ import typer
 from divea.cli.options import (
     Assignments,
     Config,
+    KeepSchema,
     RandomSeed,
     Seeds,
     Size,
@@ -21,8 +22,8 @@ from divea.cli.options import (
     checked_settings,
     given_settings,
     open_task,
-    working,
 )
+from divea.cli.terminal import print_line, print_note, working
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,7 @@ def divide(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    keep_schema: KeepSchema = False,
 ) -> None:
     """Divide a task into subtasks that fit a size limit, and show what each one holds.
 
@@ -72,7 +74,7 @@ def divide(
     options = {"subtasks": subtasks, "size": size, "division.name": division, "random_seed": random_seed}
     settings = checked_settings(given_settings(None, config, assignments, options))
     where = resolve_device(device)
-    opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    opened = open_task(task, source, target, seeds, skip_unknown_seeds, keep_schema)
     plan = plan_subtasks(opened, settings, where, Limits.of(device))
     strategy = make_strategy(opened, settings.resolved(subtasks=plan.subtasks, size=plan.size), where)
     with working("dividing"):
@@ -80,13 +82,13 @@ def divide(
         table = summarise(done, opened, settings.division.evidence)
     print_subtasks(table)
     if out is None:
-        typer.echo("nothing was written: --out FOLDER writes the subtasks", err=True)
+        print_note("nothing was written: --out FOLDER writes the subtasks")
     else:
         with working(f"writing {out}"):
             write_division(done, opened, out, layouts=layout or ("jape", "openea"), table=table)
-        typer.echo(f"{out}: {len(done)} subtasks")
+        print_line(f"{out}: {len(done)} subtasks")
     for note in (*plan.notes, *done.notes):
-        typer.echo(f"note: {note}", err=True)
+        print_note(f"note: {note}")
 
 
 def print_subtasks(table: pa.Table) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from divea.cli.options import working
+from divea.cli.terminal import print_json, print_line, working
 
 
 def evaluate(
@@ -23,7 +22,7 @@ def evaluate(
     ] = None,
     task: Annotated[Path | None, typer.Option(help="Task folder whose own ids the gold file uses.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print coverage, hits@1, hits@5, hits@10 and mrr as JSON.")
+        bool, typer.Option("--json", help="Print all figures as JSON: coverage, hits@1, recall, precision.")
     ] = False,
 ) -> None:
     """Compare an alignment with known links.
@@ -43,19 +42,19 @@ def evaluate(
     with working("evaluating"):
         found = Alignment(run).evaluate(gold, protocol, min_confidence=min_confidence, folder=task)  # type: ignore[arg-type]
     if as_json:
-        typer.echo(json.dumps(found.as_dict()))
+        print_json(found.as_dict())
         return
     note = "" if protocol == "open" else " (closed protocol: only targets of the links are ranked)"
-    typer.echo(f"{found.links} gold links{note}")
-    for name, value in found.as_dict().items():
-        typer.echo(f"{name:10}{value:.4f}")
+    print_line(f"{found.links} gold links{note}")
+    for name, value in found.ranking().items():
+        print_line(f"{name:10}{value:.4f}")
     pairs = found.pairs
     which = "in the mappings" if min_confidence is None else f"with a confidence of {min_confidence} or more"
-    typer.echo(f"{pairs.given} pairs {which}, {pairs.judged} of them with an end in a gold link")
+    print_line(f"{pairs.given} pairs {which}, {pairs.judged} of them with an end in a gold link")
     for name, value, meaning in (
         ("recall", pairs.recall, "of the gold links"),
         ("precision", pairs.judged_precision, "of the pairs with an end in a gold link"),
         ("by ends", pairs.end_precision, "precision by ends: the figure that confidence predicts"),
         ("strict", pairs.strict_precision, "precision if pairs unknown to gold count as wrong"),
     ):
-        typer.echo(f"{name:10}{value:.4f}  {meaning}")
+        print_line(f"{name:10}{value:.4f}  {meaning}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divea.cli.terminal import print_note, working
 from divea.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,9 +32,18 @@ SkipUnknownSeeds = Annotated[
     bool, typer.Option("--skip-unknown-seeds", help="Leave out seeds that name unknown entities.")
 ]
 
+KeepSchema = Annotated[
+    bool, typer.Option("--keep-schema", help="Align the classes and properties of RDF graphs too.")
+]
+
 
 def open_task(
-    folder: Path | None, source: Path | None, target: Path | None, seeds: Path | None, skip_unknown: bool
+    folder: Path | None,
+    source: Path | None,
+    target: Path | None,
+    seeds: Path | None,
+    skip_unknown: bool,
+    keep_schema: bool = False,
 ) -> AlignmentTask:
     """Read the task that the options name: a folder, or two graph files."""
     from divea.formats import read_task, read_task_files
@@ -49,19 +56,14 @@ def open_task(
     if source is None or target is None:
         raise InputError("give both --source and --target")
     with working(f"reading {source} and {target}"):
-        return read_task_files(source, target, seeds, skip_unknown_seeds=skip_unknown)
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show a spinner on a terminal while the block runs; print nothing if the output is piped."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield
+        return read_task_files(
+            source,
+            target,
+            seeds,
+            skip_unknown_seeds=skip_unknown,
+            keep_schema=keep_schema,
+            add_note=lambda note: print_note(f"note: {note}"),
+        )
 
 
 Preset = Annotated[
@@ -99,7 +101,6 @@ def given_settings(
     Options override --set, which overrides the file, which overrides the preset.
     """
     from divea.config import PRESETS, Settings, combine_settings, parse_assignment
-    from divea.errors import InputError
 
     sources: list[dict[str, Any]] = []
     if preset is not None:

@@ -9,6 +9,7 @@ import typer
 from divea.cli.options import (
     Assignments,
     Config,
+    KeepSchema,
     Preset,
     Seeds,
     Size,
@@ -21,6 +22,7 @@ from divea.cli.options import (
     given_settings,
     open_task,
 )
+from divea.cli.terminal import print_json, print_line
 
 
 def plan(
@@ -38,6 +40,8 @@ def plan(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    keep_schema: KeepSchema = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
     """Show how `divea align` with the same settings and limits would divide a task.
 
@@ -48,7 +52,7 @@ def plan(
 
         divea plan pair/task --memory 1GiB
 
-        divea plan pair/task --memory 1GiB --model rrea
+        divea plan pair/task --memory 1GiB --model rrea --json
     """
     from divea.resources.costs import COSTS
     from divea.resources.limits import Limits
@@ -58,19 +62,30 @@ def plan(
     options = {"model.name": model, "subtasks": subtasks, "size": size}
     settings = checked_settings(given_settings(preset, config, assignments, options))
     limits, where = Limits.of(device, memory, gpu_memory), resolve_device(device)
-    opened = open_task(task, source, target, seeds, skip_unknown_seeds)
+    opened = open_task(task, source, target, seeds, skip_unknown_seeds, keep_schema)
     found = plan_subtasks(opened, settings, where, limits)
     size = found.size or mean_size(opened, found.subtasks)
+    names = dict.fromkeys(model.name for model in settings.models())
+    costs = {name: estimate(opened, found, name, where) for name in names if (name, where) in COSTS}
+    division_seconds = estimate_division(opened)
+    if as_json:
+        models = [
+            {"model": name, "memory": round(cost.memory), "seconds": cost.model_seconds}
+            for name, cost in costs.items()
+        ]
+        figures = {"subtasks": found.subtasks, "size": size, "device": where, "notes": found.notes}
+        print_json({**figures, "models": models, "division_seconds": division_seconds})
+        return
     what = f"{found.subtasks} subtasks (-n) of at most {size} entities (-s)"
-    typer.echo(f"divea align would make {what if found.subtasks > 1 else 'one subtask of the whole graph'}")
+    print_line(f"divea align would make {what if found.subtasks > 1 else 'one subtask of the whole graph'}")
     for note in found.notes:
-        typer.echo(f"note: {note}")
-    for name in dict.fromkeys(model.name for model in settings.models()):
-        if (name, where) not in COSTS:
-            typer.echo(f"{name} on {where}: costs were not measured")
+        print_line(f"note: {note}")
+    place = "one core" if where == "cpu" else "one GPU"
+    for name in names:
+        if name not in costs:
+            print_line(f"{name} on {where}: costs were not measured")
             continue
-        costs = estimate(opened, found, name, where)
-        place = "one core" if where == "cpu" else "one GPU"
-        typer.echo(f"{name} on {where}: about {costs.memory / 2**30:.2f} GiB per subtask")
-        typer.echo(f"{name} on {where}: about {costs.model_seconds:.0f} s per iteration on {place}")
-    typer.echo(f"dividing: about {estimate_division(opened):.1f} s per iteration")
+        cost = costs[name]
+        print_line(f"{name} on {where}: about {cost.memory / 2**30:.2f} GiB per subtask")
+        print_line(f"{name} on {where}: about {cost.model_seconds:.0f} s per iteration on {place}")
+    print_line(f"dividing: about {division_seconds:.1f} s per iteration")

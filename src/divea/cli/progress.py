@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from divea.cli.terminal import print_note
+from divea.errors import printable
+from divea.runs.eta import Eta
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class Progress:
@@ -15,70 +21,68 @@ class Progress:
 
     def __init__(self, quiet: bool = False, verbose: bool = False):
         self._quiet, self._verbose = quiet, verbose
-        self._iterations = self._iteration = self._subtasks = self._done = 0
-        self._solved_now, self._solving = 0, 0.0
+        self._eta = Eta()
+        self._stage = "opening the run"
         self._pseudo_seeds = 0
-        self._since = 0.0
         self._live: Any = None
 
     def __enter__(self) -> Progress:
         if not self._quiet and sys.stderr.isatty():
             from rich.console import Console
 
-            self._live = Console(stderr=True).status("opening the run")
-            self._live.start()
+            # The line is rendered again several times a second, so that its times keep moving.
+            self._live = Console(stderr=True).status(self)
+            with suppress(OSError):
+                self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
 
     def __call__(self, event: str, **facts: Any) -> None:
         if self._quiet:
             return
+        self._eta.observe(event, facts, time.time())
         handler = getattr(self, f"_on_{event.replace(' ', '_')}", None)
         if handler is not None:
             handler(**facts)
 
-    def _on_started(self, iterations: int, subtasks: int) -> None:
-        self._iterations, self._subtasks = iterations, subtasks
-        self._show("dividing")
+    def _on_started(self, **facts: Any) -> None:
+        self._stage = "dividing"
 
-    def _on_iteration(self, iteration: int, subtasks: int, solved_before: int) -> None:
-        self._iteration, self._subtasks, self._done = iteration, subtasks, solved_before
-        self._since = time.monotonic()
+    def _on_iteration(self, subtasks: int, solved_before: int, **facts: Any) -> None:
         before = f", {solved_before} solved before" if solved_before else ""
-        self._line(f"iteration {iteration + 1} of {self._iterations}: {subtasks} subtasks{before}")
-        self._show("solving")
+        self._line(f"{self._iteration()}: {subtasks} subtasks{before}")
+        self._stage = "solving"
 
     def _on_solved(self, subtasks: list[int], seconds: float, **facts: Any) -> None:
-        now = time.monotonic()
-        self._solving += now - self._since
-        self._since = now
-        self._done += len(subtasks)
-        self._solved_now += len(subtasks)
         if self._verbose:
             names = ", ".join(str(index) for index in subtasks)
-            self._line(f"subtask {names} solved in {seconds:.1f} s ({self._done} of {self._subtasks})")
-        self._show("solving")
+            counted = f"{self._eta.done} of {self._eta.subtasks}"
+            times = "; ".join(self._times())
+            self._line(f"subtask {names} solved in {seconds:.1f} s ({counted}); {times}")
 
     def _on_learned(self, iteration: int, pseudo_seeds: int) -> None:
         self._pseudo_seeds = pseudo_seeds
-        if iteration + 1 < self._iterations:
+        if iteration + 1 < self._eta.iterations:
             self._line(f"iteration {iteration + 1}: {pseudo_seeds} pseudo-seeds")
-            self._show("dividing")
+            self._stage = "dividing"
         else:
-            self._show("writing")
+            self._stage = "writing"
 
     def _on_note(self, text: str) -> None:
         self._line(f"note: {text}")
 
-    def _on_failed(self, iteration: int, subtasks: list[int], log: str) -> None:
-        self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed")
+    def _on_failed(self, iteration: int, subtasks: list[int], reason: str, **facts: Any) -> None:
+        self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed: {reason}")
 
     def _on_stage(self, stage: str, iteration: int, seconds: float, peak_memory: int, **facts: Any) -> None:
+        if stage == "solve":
+            self._stage = "dividing"
         if self._verbose:
             peak = peak_memory / 2**30
             self._line(f"iteration {iteration + 1}: {stage} took {seconds:.1f} s, peak memory {peak:.2f} GiB")
@@ -88,21 +92,43 @@ class Progress:
 
     def _line(self, text: str) -> None:
         if self._live is None:
-            typer.echo(text, err=True)
+            print_note(text)
         else:
-            self._live.console.print(text, markup=False, highlight=False)
+            with suppress(OSError):
+                self._live.console.print(printable(text), markup=False, highlight=False)
 
-    def _show(self, stage: str) -> None:
-        if self._live is None:
-            return
-        left = self._iterations * self._subtasks - self._iteration * self._subtasks - self._done
-        parts = [
-            f"iteration {self._iteration + 1} of {self._iterations}",
-            f"{self._done} of {self._subtasks} subtasks",
-            f"{self._pseudo_seeds} pseudo-seeds",
-            stage,
-        ]
-        if self._solved_now and left > 0:
-            seconds = round(left * self._solving / self._solved_now)
-            parts.append(f"about {seconds // 60}:{seconds % 60:02} left")
-        self._live.update(", ".join(parts))
+    def __rich__(self) -> Text:
+        """The live line: how far the run is, and how long it has taken and will take."""
+        from rich.text import Text
+
+        eta = self._eta
+        if eta.began is None:
+            return Text(self._stage)
+        parts = [self._iteration()]
+        if self._stage == "solving":
+            parts.append(f"{eta.done} of {eta.subtasks} subtasks")
+        parts.append(f"{self._pseudo_seeds} pseudo-seeds")
+        parts.append(f"{self._stage} for {clock(time.time() - eta.since)}")
+        return Text("; ".join([", ".join(parts), *self._times()]))
+
+    def _iteration(self) -> str:
+        eta = self._eta
+        fold = f"cross-validation {eta.fold} of {eta.folds}, " if eta.fold else ""
+        return f"{fold}iteration {eta.iteration + 1} of {eta.iterations}"
+
+    def _times(self) -> list[str]:
+        now = time.time()
+        times = [f"{clock(now - (self._eta.began or now))} so far"]
+        left = self._eta.seconds_left(now)
+        return times if left is None else [*times, f"about {clock(left)} left"]
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people read them.
+
+    >>> clock(41), clock(3723)
+    ('0:41', '1:02:03')
+    """
+    minutes, rest = divmod(max(round(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

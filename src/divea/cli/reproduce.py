@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divea.errors import InputError
+from divea.cli.terminal import print_line, print_note
+from divea.errors import InputError, printable
 
 if TYPE_CHECKING:
     from divea.experiments.cell import Cell
@@ -40,7 +43,9 @@ def reproduce(
     percents: Annotated[str | None, typer.Option(help="Percentages of seeds, separated by commas.")] = None,
     subtasks: Annotated[str | None, typer.Option(help="Numbers of subtasks, separated by commas.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Cells that run at the same time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, max=1000, help="Cells that run at the same time.")
+    ] = 1,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,6 +86,8 @@ def reproduce(
     from divea.experiments.recipes import RECIPES
     from divea.experiments.run import finished_cells, run_cells
 
+    if math.isnan(validation):
+        raise InputError("validation: expected a number from 0 to 0.9; found nan")
     if name not in RECIPES:
         raise InputError(f"unknown experiment {name!r}; choose from {', '.join(RECIPES)}")
     recipe = RECIPES[name]
@@ -103,12 +110,12 @@ def reproduce(
         try:
             metrics, failures = run_cells(cells, out, data=data, device=device, jobs=jobs, report=progress)
         except KeyboardInterrupt:
-            typer.echo("stopped; the same command continues from here", err=True)
+            print_note("stopped; the same command continues from here")
             raise
     _write_table(name, recipe, cells, metrics, reference, out)
     _report_interrupted(cells, metrics)
     for failure in failures:
-        typer.echo(f"failed: {failure}", err=True)
+        print_note(f"failed: {failure}")
     if failures:
         raise InputError(f"{len(failures)} cells failed; the same command tries them again")
 
@@ -118,10 +125,9 @@ def _report_interrupted(cells: list[Cell], metrics: dict[str, Any]) -> None:
     interrupted = {cell.key for cell in cells if cell.key in metrics and "seconds" not in metrics[cell.key]}
     if interrupted:
         folders = ", ".join(f"runs/{key}" for key in sorted(interrupted))
-        typer.echo(
+        print_note(
             f"note: {len(interrupted)} cells were interrupted, so their times are left out; "
-            f"remove {folders} to run them again",
-            err=True,
+            f"remove {folders} to run them again"
         )
 
 
@@ -141,11 +147,17 @@ def _numbers(text: str | None) -> list[int]:
     """The numbers in a text such as `0-2,4`, which gives 0, 1, 2 and 4."""
     numbers: list[int] = []
     for word in _words(text):
-        first, _, last = word.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal():
-            raise InputError(f"{text!r} names no numbers: write 0,2 or 0-4")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        bounds = re.fullmatch(r"([0-9]{1,7})(?:-([0-9]{1,7}))?", word)
+        if bounds is None:
+            raise InputError(f"{text!r} names no numbers below ten million: write 0,2 or 0-4")
+        first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+        if last - first >= _MOST_NUMBERS:
+            raise InputError(f"{text!r} names more than {_MOST_NUMBERS} numbers")
+        numbers.extend(range(first, last + 1))
     return numbers
+
+
+_MOST_NUMBERS = 1000
 
 
 def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
@@ -156,7 +168,7 @@ def _with_split(cells: list[Cell], data: Path) -> list[Cell]:
     there = {at for at in asked if split_folder(data_folder(data, at[0]), *at[1:]).is_dir()}
     for pair, percent, split in asked:
         if (pair, percent, split) not in there:
-            typer.echo(f"left out: {pair} has no split {percent}/{split}", err=True)
+            print_note(f"left out: {pair} has no split {percent}/{split}")
     if not there:
         raise InputError("none of these splits exists", path=data)
     return [cell for cell in cells if (cell.pair, cell.percent, cell.split) in there]
@@ -169,17 +181,16 @@ class _Progress:
         keys = {cell.key for cell in cells}
         self.total, self.done = len(keys), len(keys & set(finished))
         self.began, self.ran = time.perf_counter(), 0
-        typer.echo(f"{self.total} cells, {self.done} of them finished before", err=True)
+        print_note(f"{self.total} cells, {self.done} of them finished before")
 
     def __call__(self, cell: Cell, metrics: dict[str, Any]) -> None:
         self.done, self.ran = self.done + 1, self.ran + 1
         left = (time.perf_counter() - self.began) / self.ran * (self.total - self.done)
         last = metrics["iterations"][-1]
         took = f"{metrics['seconds']:.1f} s" if "seconds" in metrics else "continued"
-        typer.echo(
+        print_note(
             f"[{self.done}/{self.total}] {cell} ({cell.scale} size): H@1 {last['H@1']:.4f}, "
-            f"coverage {last['coverage']:.4f}, {took}; about {left:.0f} s left",
-            err=True,
+            f"coverage {last['coverage']:.4f}, {took}; about {left:.0f} s left"
         )
 
 
@@ -189,23 +200,26 @@ def _write_table(
     """Print and write the table, and plot it if matplotlib is installed."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from divea.experiments.table import Reference, as_markdown, as_tsv, rows_of, table_of
+    from divea.io import new_file
 
     paper = Reference.read(reference) if reference.exists() else None
     rows = rows_of(recipe, cells, metrics, paper)
     table = table_of(recipe, rows)
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{name}.tsv").write_text(as_tsv(table))
-    (out / f"{name}.md").write_text(as_markdown(recipe.title, table))
+    for ending, text in ((".tsv", as_tsv(table)), (".md", as_markdown(recipe.title, table))):
+        with new_file(out / f"{name}{ending}") as temporary:
+            temporary.write_text(text)
     if not table:
-        typer.echo("no cell is finished yet")
+        print_line("no cell is finished yet")
         return
     shown = Table(title=recipe.title, box=None, pad_edge=False)
     for column in table[0]:
         shown.add_column(column, justify="left" if column in ("data", "model", "size", "method") else "right")
     for line in table:
-        shown.add_row(*line.values())
+        shown.add_row(*(Text(printable(value)) for value in line.values()))
     Console(width=None if Console().is_terminal else 220).print(shown)
     _draw(recipe, rows, out / name)
 
@@ -214,7 +228,7 @@ def _draw(recipe: Recipe, rows: list[Row], path: Path) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        typer.echo("no plot: matplotlib is not installed (pip install 'divea[plots]')", err=True)
+        print_note("no plot: matplotlib is not installed (pip install 'divea[plots]')")
         return
     from divea.experiments.plot import draw
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divea.cli.options import Assignments, Config, Preset, checked_settings, given_settings
+from divea.cli.terminal import print_json, print_line
 from divea.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def settings(
     from divea.config import Settings
 
     if json_schema:
-        typer.echo(json.dumps(Settings.model_json_schema(), indent=2))
+        print_json(Settings.model_json_schema())
         return
     given = given_settings(preset, config, assignments, {})
     if run is not None:
@@ -66,7 +67,7 @@ def settings(
         found = checked_settings(given).resolved()
     shown = _with_all_models(found).plain() if all_settings else found.in_use()
     if as_json:
-        typer.echo(json.dumps(shown, indent=2))
+        print_json(shown)
         return
     rows = [
         (path, json.dumps(value), text) for path, value, text in _explained(_with_all_models(found), shown)
@@ -77,9 +78,9 @@ def settings(
     width = max(get_terminal_size().columns - len(indent), 40) if sys.stdout.isatty() else 1000
     for path, value, text in rows:
         lines = wrap(text, width) or [""]
-        typer.echo(f"{path:{path_width}}  {value:{value_width}}  {lines[0]}")
+        print_line(f"{path:{path_width}}  {value:{value_width}}  {lines[0]}")
         for line in lines[1:]:
-            typer.echo(indent + line)
+            print_line(indent + line)
 
 
 def _with_all_models(settings: Settings) -> Settings:

@@ -7,52 +7,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divea.cli.terminal import print_json, print_line
+from divea.errors import printable
+
 if TYPE_CHECKING:
     from divea.runs.status import Status
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")]
 
-def status(run: Annotated[Path, typer.Argument(help="Run directory of `divea align`.")]) -> None:
+
+def status(
+    run: Annotated[Path, typer.Argument(help="Run directory of `divea align`.")], as_json: AsJson = False
+) -> None:
     """Show how far a run is, whether it is running or not.
 
-    Example:
+    Examples:
 
         divea status run
+
+        divea status run --json
     """
+    from divea.cli.progress import clock
     from divea.runs.status import status_of
 
     found = status_of(run)
-    typer.echo(f"{run}: {found.state}, {found.model}")
-    typer.echo(_progress(found))
+    if as_json:
+        print_json(found.as_dict())
+        return
+    print_line(f"{run}: {found.state}, {found.model}")
+    print_line(_progress(found))
     if found.pseudo_seeds:
-        typer.echo(f"{found.pseudo_seeds} pseudo-seeds")
+        print_line(f"{found.pseudo_seeds} pseudo-seeds")
     if found.failed:
-        typer.echo(f"{found.failed} failed; {run}/log.jsonl has their logs")
+        print_line(f"{found.failed} failed; {run}/log.jsonl has their logs")
+    if found.seconds_left is not None:
+        print_line(f"about {clock(found.seconds_left)} left")
     if found.state == "running":
-        typer.echo(f"last event {found.seconds:.0f} s ago")
+        print_line(f"last event {found.seconds:.0f} s ago")
     elif found.state != "finished":
-        typer.echo(f"`divea align --out {run}` continues it")
+        print_line(f"`divea align --out {run}` continues it")
 
 
-def runs(folder: Annotated[Path, typer.Argument(help="Folder that holds run directories.")] = Path()) -> None:
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Folder that holds run directories.")] = Path(),
+    as_json: AsJson = False,
+) -> None:
     """List the runs in a folder.
 
-    Example:
+    Examples:
 
         divea runs experiments
+
+        divea runs --json
     """
     from divea.runs.status import runs_in
 
     found = runs_in(folder)
-    if not found:
-        typer.echo(f"no runs in {folder}")
+    if as_json:
+        print_json([item.as_dict() for item in found])
         return
-    width = max(len(str(item.path)) for item in found)
+    if not found:
+        print_line(f"no runs in {folder}")
+        return
+    width = max(len(printable(item.path)) for item in found)
     for item in found:
-        typer.echo(f"{item.path!s:{width}}  {item.state:10}  {item.model:17}  {_progress(item)}")
+        path = printable(item.path)
+        print_line(f"{path:{width}}  {item.state:10}  {item.model:17}  {_progress(item)}")
 
 
 def _progress(found: Status) -> str:
     if not found.iteration:
         return "not started"
     solved = f"{found.solved} of {found.subtasks} subtasks solved"
-    return f"iteration {found.iteration} of {found.iterations}, {solved}"
+    fold = f"cross-validation {found.fold} of {found.folds}, " if found.fold else ""
+    return f"{fold}iteration {found.iteration} of {found.iterations}, {solved}"

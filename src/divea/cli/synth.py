@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from divea.cli.options import working
+from divea.cli.terminal import print_line, working
 
 
 def synth(
@@ -40,5 +40,5 @@ def synth(
             write_task(pair.task, temporary / "task")
             gold = pair.gold.labels(pair.task.source, pair.task.target)
             write_mappings(mapping_table(*gold).select(["source", "target"]), temporary / "gold.tsv")
-    typer.echo(f"{out / 'task'}: {pair.task.source} and {pair.task.target}, {len(pair.task.seeds)} seeds")
-    typer.echo(f"{out / 'gold.tsv'}: {len(pair.gold)} links for evaluation")
+    print_line(f"{out / 'task'}: {pair.task.source} and {pair.task.target}, {len(pair.task.seeds)} seeds")
+    print_line(f"{out / 'gold.tsv'}: {len(pair.gold)} links for evaluation")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,8 +30,23 @@ class AlignmentMetrics:
     mrr: float
     pairs: AssignedPairMetrics
 
-    def as_dict(self) -> dict[str, float]:
-        """The figures under the names that papers use."""
+    def as_dict(self) -> dict[str, Any]:
+        """All figures as plain JSON types, under the names that papers use."""
+        pairs = self.pairs
+        return {
+            "protocol": self.protocol,
+            "links": self.links,
+            **self.ranking(),
+            "pairs": pairs.given,
+            "judged": pairs.judged,
+            "recall": pairs.recall,
+            "precision": pairs.judged_precision,
+            "precision_by_ends": pairs.end_precision,
+            "strict_precision": pairs.strict_precision,
+        }
+
+    def ranking(self) -> dict[str, float]:
+        """Coverage and the figures of the ranked lists."""
         return {
             "coverage": self.coverage,
             "hits@1": self.h1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,15 @@ class Coverage:
     covered_by_subtask: tuple[int, ...]
     links_by_subtask: tuple[int, ...]
     """For each subtask, the links with a source that it matches."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as plain JSON types."""
+        return {
+            "links": self.links,
+            "covered": self.covered,
+            "coverage": self.share,
+            "together": self.share_together,
+        }
 
     @property
     def share(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from divea.config import DivisionSettings, Settings, combine_settings
 from divea.division import SBP
-from divea.errors import InputError
+from divea.errors import InputError, SubtaskError
 from divea.evaluation import RankMetrics, coverage, listed_ranks, read_gold
 from divea.executors import ExecutorSettings
 from divea.experiments.cell import Cell
@@ -25,7 +25,7 @@ from divea.loop.loop import Iteration
 from divea.resources.limits import Limits
 from divea.resources.machine import cores
 from divea.runs.align import align_in
-from divea.runs.directory import open_run
+from divea.runs.directory import open_run, read_stored_task
 from divea.runs.journal import read_journal
 from divea.runs.layout import METRICS
 from divea.runs.log import read_log
@@ -79,7 +79,7 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
         folder=str(folder),
     )
     if failed:
-        raise RuntimeError(failed[0].log.strip().splitlines()[-1])
+        raise SubtaskError(failed[0].reason)
     gold = held_out
     if gold is None:
         gold = read_gold(split_folder(folder, cell.percent, cell.split) / "ref_ent_ids", task, folder)
@@ -91,10 +91,28 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
         "device": _device_name(manifest.device),
         "jobs": jobs,
     }
-    with closing(open_run(run, None, None, manifest)) as opened:
+    with closing(open_run(run, read_stored_task(run, manifest), manifest, manifest)) as opened:
         text = json.dumps(metrics, indent=2) + "\n"
         opened.commit(METRICS, manifest.identity, lambda path: _write(path, text))
     return metrics
+
+
+FIGURES = (
+    "coverage",
+    "together",
+    "H@1",
+    "H@5",
+    "H@10",
+    "MRR",
+    "pseudo_seeds",
+    "subtasks",
+    "mean_size",
+    "largest",
+)
+"""What is measured in each iteration of a cell."""
+
+COSTS = ("seconds", "division_seconds", "solving_seconds", "subtask_seconds", "memory_mib")
+"""What is measured of a cell that was not interrupted."""
 
 
 def read_metrics(run: Path) -> dict[str, Any] | None:
@@ -102,8 +120,25 @@ def read_metrics(run: Path) -> dict[str, Any] | None:
     checksums = {entry.file: entry.checksum for entry in read_journal(run)}
     if METRICS not in checksums or file_checksum(run / METRICS) != checksums[METRICS]:
         return None
-    found: dict[str, Any] = json.loads((run / METRICS).read_text())
-    return found
+    try:
+        found = json.loads((run / METRICS).read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if _is_complete(found) else None
+
+
+def _is_complete(metrics: Any) -> bool:
+    """Whether these are figures of a cell: somebody else may have written the file."""
+    if not isinstance(metrics, dict) or not isinstance(metrics.get("iterations"), list):
+        return False
+    costs = [metrics.get(name, 0.0) for name in COSTS]
+    rows = metrics["iterations"]
+    figures = [row.get(name) if isinstance(row, dict) else None for row in rows for name in FIGURES]
+    return bool(rows) and all(_is_number(value) for value in (metrics.get("links"), *costs, *figures))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e15
 
 
 def _task(cell: Cell, folder: Path) -> tuple[AlignmentTask, Links | None]:
