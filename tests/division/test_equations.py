@@ -3,6 +3,7 @@
 import ast
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from divea.division import Subtask
 from divea.division.discovery import discover_candidates, similarity_weights
 from divea.division.evidence import EvidenceModel, exact_drop_costs
 from divea.division.informativeness import Informativeness
-from divea.division.locality import HopLocality
+from divea.division.locality import MOST_PRODUCTS, HopLocality
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.loop.solve import solve
 from divea.models import Model
@@ -29,14 +30,16 @@ PACKAGES = ("division", "loop")
 """Where the paper's method is implemented."""
 
 
-@given(graphs_with_parts())
-def test_eq_2_locality_is_minus_the_distance_to_the_nearest_anchor(problem):
+@pytest.mark.parametrize("products", [0, 1, MOST_PRODUCTS])
+@given(problem=graphs_with_parts())
+def test_eq_2_locality_is_minus_the_distance_to_the_nearest_anchor(products, problem):
     size, edges, _, anchors_of_parts = problem
     anchors = np.array([e for own in anchors_of_parts for e in own], dtype=np.int32)
     parts = np.repeat(np.arange(3, dtype=np.int32), [len(own) for own in anchors_of_parts])
     near = HopLocality(HopLocality.hop_matrix(paper.adjacency(size, edges)), anchors, parts, 3)
     ((block, rows),) = near.regions()
-    found = near.scores(block, rows).numpy()
+    with mock.patch("divea.division.locality.MOST_PRODUCTS", products):
+        found = near.scores(block, rows).numpy()
     for part, own in enumerate(anchors_of_parts):
         np.testing.assert_array_equal(found[:, part], paper.locality(size, edges, own))
 

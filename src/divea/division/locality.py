@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 import torch
 from scipy.sparse import csr_array, vstack
+from scipy.sparse.csgraph import dijkstra
 
 from divea.division.blocks import (
     WIDE,
@@ -39,6 +40,10 @@ LEAST_SHARE = 0.1
 
 NEARLY_ALL = 0.999
 """Once this share of all reachable entities is reached, parts have met, and more hops hardly move regions."""
+
+MOST_PRODUCTS = 32
+"""Hops that `bfs` takes as products over the whole graph. In long chains, one product per hop would take time
+quadratic in the number of entities."""
 
 
 class Locality(ABC):
@@ -191,7 +196,8 @@ class HopLocality(Locality):
     ):
         self.anchors, self.part_of_anchor = anchors, part_of_anchor
         self.num_parts, self.device = num_parts, device
-        self.matrix = sparse_tensor(hop_matrix, torch.float32, device)
+        self.adjacency = hop_matrix
+        self._matrix = sparse_tensor(hop_matrix, torch.float32, device)
 
     @staticmethod
     def hop_matrix(adjacency: csr_array) -> csr_array:
@@ -200,21 +206,33 @@ class HopLocality(Locality):
 
     def regions(self) -> Iterator[tuple[range, Ids | None]]:
         """The whole graph for every block."""
-        for block in column_blocks(self.matrix.shape[0], self.num_parts, torch.float32):
+        for block in column_blocks(self.adjacency.shape[0], self.num_parts, torch.float32):
             yield block, None
 
     def scores(self, block: range, rows: Ids | None) -> torch.Tensor:
         frontier = indicator(
-            self.matrix.shape[0], self.anchors, self.part_of_anchor, block, torch.float32, self.device
+            self.adjacency.shape[0], self.anchors, self.part_of_anchor, block, torch.float32, self.device
         )
         scores = torch.full_like(frontier, EXCLUDED).masked_fill_(frontier > 0, 0.0)
-        hop = 0
-        while bool(frontier.any()):
-            hop += 1
-            reached = ((self.matrix @ frontier) > 0) & (scores == EXCLUDED)
+        for hop in range(1, MOST_PRODUCTS + 1):
+            if not bool(frontier.any()):
+                return scores
+            reached = (self._neighbours_of(frontier) > 0) & (scores == EXCLUDED)
             scores.masked_fill_(reached, -float(hop))
             frontier = reached.to(torch.float32)
-        return scores
+        return self._scores_of_long_paths(block)
+
+    def _neighbours_of(self, frontier: torch.Tensor) -> torch.Tensor:
+        return self._matrix @ frontier
+
+    def _scores_of_long_paths(self, block: range) -> torch.Tensor:
+        """The same scores by one search per part, whose time does not depend on the number of hops."""
+        scores = np.full((len(block), self.adjacency.shape[0]), EXCLUDED, dtype=np.float32)
+        for own, part in zip(scores, block, strict=True):
+            anchors = self.anchors[self.part_of_anchor == part]
+            if len(anchors):
+                own[:] = -dijkstra(self.adjacency, indices=anchors, unweighted=True, min_only=True)
+        return torch.from_numpy(scores.T.copy()).to(self.device)
 
 
 LOCALITIES: dict[str, type[Locality]] = {"propagate": PropagatedLocality, "bfs": HopLocality}

@@ -51,7 +51,9 @@ def make_strategy(task: AlignmentTask, settings: Settings, device: str = "cpu") 
     """
     if settings.subtasks is None:
         raise InputError("the number of subtasks is not chosen yet")
-    if settings.subtasks > max(len(task.unmatched_source), 1):
+    if not len(task.unmatched_source):
+        raise InputError("every source entity is a seed, so nothing is left to align")
+    if settings.subtasks > len(task.unmatched_source):
         raise InputError(
             f"subtasks: {settings.subtasks} is more than the {len(task.unmatched_source)} unmatched source "
             "entities"
