@@ -3,16 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+RELEASE := .release
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint clean
+.PHONY: help demo test test-all lint release clean
 
 help:
 	@echo "make demo      install divea into $(VENV) and run it on a generated pair of graphs"
-	@echo "make test      lint, check types and layers, and run the quick tests"
+	@echo "make test      lint, check types and layers, build the release, and run the quick tests"
 	@echo "make test-all  the same, with the slow tests"
-	@echo "make clean     remove $(VENV) and $(DEMO)"
+	@echo "make release   build sdist and wheel in dist, and install the wheel into $(RELEASE)"
+	@echo "make clean     remove $(VENV), $(DEMO), $(RELEASE) and dist"
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,14 +39,35 @@ lint: $(VENV)/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# What tests/test_release.py tests: sdist and wheel, and the wheel in an environment without extras. Folders
+# are among the prerequisites so that a removed file counts as a change.
+PACKAGED := $(shell find src tests docs benchmarks -name __pycache__ -prune -o -print)
+PACKAGED += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile
+
+dist/built: $(VENV)/installed-test $(PACKAGED)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist > $(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
+	touch $@
+
+$(RELEASE)/environment: pyproject.toml constraints.txt | dist/built
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --constraint constraints.txt dist/*.whl
+	touch $@
+
+$(RELEASE)/installed: $(RELEASE)/environment dist/built
+	$(RELEASE)/bin/pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+release: $(RELEASE)/installed
+
 # Two processes of one thread each: two of two threads would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
-test: lint
+test: lint release
 	$(PYTEST) -m "not slow"
 
-test-all: lint
+test-all: lint release
 	$(PYTEST)
 
 clean:
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(DEMO) $(RELEASE) dist

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
     from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Alignment",
