@@ -8,6 +8,7 @@ import divea as divea_package
 from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links, save_task
 from divea.graphs.synth import SynthConfig, synthesise
+from divea.runs import align
 from divea.runs.layout import CALIBRATION, MAPPINGS, MAPPINGS_TSV, RANKED
 from tests.command_line import divea
 from tests.runs.tiny import solved_now, tables
@@ -78,6 +79,18 @@ def test_few_seeds_are_judged_by_cross_validation(cross_validated):
     links = {tuple(pair) for pair in (*PAIR.task.seeds.pairs, *PAIR.gold.pairs)}
     judged = alignment.evaluate(Links.from_pairs(sorted(links - known)))
     assert judged.pairs.end_precision > low - 0.1
+
+
+def test_a_precision_that_the_seeds_say_too_little_about_is_refused(tmp_path, monkeypatch):
+    """No interval is narrow enough here; the one of few seeds would be too wide by itself."""
+    monkeypatch.setattr(align, "MOST_BELOW", -0.5)
+    task = task_with(60, tmp_path / "task")
+    ended = divea("align", task, *OPTIONS, "--precision", 0.8, "--out", tmp_path / "run")
+    assert ended.code == 4 and "a precision of 0.8 cannot be promised" in ended.err.splitlines()[-1], (
+        ended.err
+    )
+    for name in (MAPPINGS, MAPPINGS_TSV, RANKED):
+        assert not (tmp_path / "run" / name).exists()
 
 
 def test_a_cross_validated_run_can_be_continued(cross_validated):

@@ -148,5 +148,8 @@ def _write_literals(sink: pa.NativeFile, entities: pa.Array, attributes: Attribu
 
 def _literal(value: str, kind: str) -> Literal:
     if kind.startswith("@"):
-        return Literal(value, language=kind[1:])
+        try:
+            return Literal(value, language=kind[1:])
+        except ValueError as error:
+            raise InputError(f"{kind!r} is no language that RDF can hold") from error
     return Literal(value, datatype=NamedNode(to_iri(kind))) if kind else Literal(value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from divea.config import Settings
 from divea.division import Subtask
-from divea.errors import InputError, SubtaskError
+from divea.errors import CalibrationError, InputError, SubtaskError
 from divea.executors import (
     Done,
     Executor,
@@ -47,6 +47,9 @@ from divea.runs.tables import (
     write_ranked,
 )
 from divea.types import Matches
+
+MOST_BELOW = 0.1
+"""How far the interval of the expected precision may reach below the precision that was asked for."""
 
 DEFAULT_MIN_CONFIDENCE = 0.5
 """The confidence below which pairs are left out, if no threshold is given."""
@@ -359,10 +362,22 @@ def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> flo
     return threshold
 
 
+def _refuse_wide_interval(expected: dict[str, Any], settings: Settings) -> None:
+    """Raise CalibrationError if the seeds say too little about the precision that was asked for."""
+    precision, interval = settings.confidence.precision, expected["interval"]
+    if precision is not None and interval is not None and interval[0] < precision - MOST_BELOW:
+        raise CalibrationError(
+            f"a precision of {precision} cannot be promised: the {expected['judged_pairs']} pairs that seeds "
+            f"judge say only that it is between {interval[0]:.2f} and {interval[1]:.2f}; add seeds, or leave "
+            "the threshold out to get all pairs"
+        )
+
+
 def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log) -> None:
     threshold = _confidence_threshold(outcome, run.manifest.settings, log)
     table = mappings_table(outcome, run.task, threshold)
     expected = expected_precision(outcome, run.manifest.settings, len(run.task.seeds), threshold)
+    _refuse_wide_interval(expected, run.manifest.settings)
     if expected["expected_precision"] is not None:
         log("note", text=expectation(expected))
     run.commit_division(outcome.division)

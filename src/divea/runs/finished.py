@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from divea.division import Division, load_division
 from divea.errors import InputError
+from divea.formats.parquet import read_whole_table
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
-from divea.io import require_regular
 from divea.runs.directory import is_valid_file, read_stored_task
 from divea.runs.journal import read_journal
 from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TABLES
@@ -107,23 +106,11 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     return RankedLists(matches, Links.from_pairs(pairs), confidence)
 
 
-_MOST_EXPANSION = 200
-"""The most bytes of encoded columns for a byte of the file; ranked lists of real pairs have less than 20."""
-
-
 def _read(path: Path, schema: pa.Schema, most_rows: int) -> pa.Table:
     """A table with these columns and at most this many rows; its size is checked before it is read."""
-    try:
-        require_regular(path)
-        metadata = pq.read_metadata(path)
-        size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-        if metadata.num_rows > most_rows or size > _MOST_EXPANSION * path.stat().st_size:
-            raise InputError("holds more than a run of this task can", path=path)
-        table = pq.read_table(path, memory_map=False)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be opened: {error}", path=path) from error
-    if table.schema != schema:
-        raise InputError("does not have the columns that this release writes", path=path)
+    table = read_whole_table(path, schema)
+    if len(table) > most_rows:
+        raise InputError("holds more than a run of this task can", path=path)
     return table
 
 
