@@ -32,7 +32,7 @@ NEEDS = Needs("none", "CPU", "30 min")
 
 COUNTS = ("runs", "same bytes", "whole runs killed", "workers killed", "most kills in one run")
 
-WORKER_COMMANDS = (b"divea.executors.worker", b"ray::_run_on_node", b"ray::IDLE")
+WORKER_COMMANDS = (b"divea.executors.worker", b"ray::_run_on_node")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -98,10 +98,12 @@ class Killing:
         while kills and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(draw.uniform(0, longest))
-            found = workers(process.pid)
+            is_for_worker = self.run.options.executor != "inline" and draw.random() < 0.7
+            while not (found := workers(process.pid)) and is_for_worker and process.poll() is None:
+                time.sleep(0.01)
             if process.poll() is not None:
                 break
-            if found and draw.random() < 0.7:
+            if is_for_worker:
                 with suppress(ProcessLookupError):
                     os.kill(draw.choice(found), signal.SIGKILL)
                     self.counts["workers killed"] += 1

@@ -9,7 +9,7 @@ from tests.command_line import divea
 from tests.runs.tiny import solved_now, tables, write_inputs
 
 RESULTS = [f"iteration-{iteration}/subtask-0000{subtask}.npz" for iteration in (0, 1) for subtask in (0, 1)]
-TABLES = ["mappings.parquet", "mappings.tsv", "ranked.parquet", "division/division.json"]
+TABLES = ["mappings.parquet", "mappings.tsv", "ranked.parquet", "calibration.json", "division/division.json"]
 NOT_READ = ["lock", "log.jsonl"]
 
 
@@ -58,15 +58,16 @@ def check_committed(finished, name, harm):
     """Damage a committed file, and check that the same command repairs it and solves nothing else again."""
     command, run, expected = finished
     harm(run / name)
-    has_changed = not (harm is replace and name == "mappings.tsv")  # no other file is of its kind
+    # No other file is of their kind, and a copy beside them is none of divea's.
+    has_changed = not (harm is replace and name in ("mappings.tsv", "division/division.json"))
     ended = divea(*command, "--out", run)
     assert ended.code == 0, ended.err
+    for copy in run.rglob("copy-of-*"):
+        copy.unlink()
     assert tables(run) == expected
     assert ("this run is finished" not in ended.err) == has_changed
     if has_changed:
         assert solved_now(run) == (name in RESULTS)
-    for copy in run.rglob("copy-of-*"):
-        copy.unlink()
 
 
 HARMS = [flip, truncate, delete, replace]
