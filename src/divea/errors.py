@@ -1,4 +1,4 @@
-"""The exception for wrong input; any other exception that reaches the user is a bug in divea."""
+"""The exceptions that a user sees: wrong input and its special kinds; any other exception is a bug in divea."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.crashing import NOT_FIRED, Crasher
-from tests.runs.tiny import tables, write_inputs
+from tests.runs.tiny import tables
 
 FAIL, SHORT, POWER = 1, 2, 3
 MODES = {
@@ -35,11 +35,6 @@ def crash(tmp_path_factory):
     crasher = Crasher(library)
     yield crasher
     crasher.close()
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    return write_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from divea.runs.layout import JOURNAL
 from tests.runs.crashing import Crasher
-from tests.runs.tiny import solved_now, tables, write_inputs
+from tests.runs.tiny import solved_now, tables
 
 KILLED = -signal.SIGKILL
 RESULTS = 4
@@ -21,11 +21,6 @@ def crash():
     crasher = Crasher()
     yield crasher
     crasher.close()
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    return write_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ class Cell:
     method: str
     """The method's name in tables, `CPS (semi)`."""
     scale: str
-    """Whose subtask size DivEA has: `cps` or `sbp`. The rivals' sizes are what comes out of them."""
+    """The rival whose mean subtask size DivEA uses as S: `cps` or `sbp`. Rivals have no size limit."""
     model: str
     subtasks: int
     settings: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Task folders in divea's own layout: memory-mapped arrays that open in milliseconds.
+"""Task folders in divea's own layout: memory-mapped arrays, checked when they are opened.
 
 Processes that open the same folder share one copy of the arrays in memory.
 

@@ -44,7 +44,7 @@ def _relative_work(name: str, options: Any) -> float:
     """The work with these options, relative to the options that the costs were measured with."""
     if isinstance(options, LabelPropagationOptions):
         heads = (options.rounds - 1) * options.draft_heads + options.heads
-        # Measured with seven sets of options: this is within 15 % of each.
+        # A rough fit to seven sets of options; the seconds that were measured soon take its place.
         return heads * options.width / (6 * 512 * 16) * math.sqrt(options.labels / 1024)
     published = BUILT_IN_OPTIONS[name]()
     return float(options.steps / published.steps)  # type: ignore[attr-defined]
