@@ -1,4 +1,4 @@
-"""The exceptions that a user sees: wrong input and its special kinds; any other exception is a bug in divea."""
+"""The exceptions that a user sees: wrong input and its special kinds. Any other exception is a bug."""
 
 from __future__ import annotations
 
