@@ -6,7 +6,8 @@ popularity, which follows a power law.
 
 Both graphs contain a part of the world. Most entities are in both graphs; the others are in one graph only
 and have fewer triples there. Some triples are common to both graphs, and the others belong to one of them.
-Each graph has its own vocabulary, in which some relations of the world are merged.
+Each graph has its own vocabulary, in which some relations of the world are merged. On request, entities have
+names and attributes, which are noisy in the target; `synth_literals` generates them.
 
 The parameters were fitted to DBP15K zh-en; docs/notes/synthetic-data.md shows how close the result is.
 """
@@ -24,8 +25,9 @@ from scipy.special import ndtri
 from divea.errors import InputError
 from divea.graphs.builder import GraphBuilder
 from divea.graphs.knowledge_graph import KnowledgeGraph
-from divea.graphs.labels import LABEL
+from divea.graphs.labels import LABEL, as_labels
 from divea.graphs.links import Links
+from divea.graphs.synth_literals import draw_literals
 from divea.graphs.task import AlignmentTask
 
 Floats = npt.NDArray[np.float64]
@@ -56,6 +58,9 @@ _COMPLETION_ROUNDS = 20
 """Attempts to give every entity a triple."""
 
 
+DEFAULT_NAME_NOISE = 0.3
+
+
 @dataclass(frozen=True)
 class SynthConfig:
     """The parameters of a generated pair. The defaults resemble DBP15K zh-en."""
@@ -68,8 +73,12 @@ class SynthConfig:
     common: float = 0.55
     """Share of each graph's triples that the other graph contains too."""
     seed_share: float = 0.2
-    """Share of the links that are seeds; the others are gold."""
+    """Share of the links that are seeds; the others are gold. 0 for a pair without seeds."""
     random_seed: int = 0
+    names: bool = False
+    """Whether the entities have names and attributes. The triples and links are the same without them."""
+    name_noise: float = DEFAULT_NAME_NOISE
+    """Share of the target's names that differ from the source's. A sixth as many names are missing."""
 
     def __post_init__(self) -> None:
         if self.entities < 10:
@@ -80,9 +89,15 @@ class SynthConfig:
             raise InputError("random_seed must be between 0 and 2147483647")
         if not 0.5 <= self.triples_per_entity <= 100:
             raise InputError("triples_per_entity must be between 0.5 and 100")
-        for name in ("matched", "common", "seed_share"):
+        for name in ("matched", "common"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(f"{name} must be between 0 and 1")
+        if not 0 <= self.seed_share < 1:
+            raise InputError("seed_share must be at least 0 and below 1")
+        if not 0 <= self.name_noise <= 1:
+            raise InputError("name_noise must be from 0 to 1")
+        if self.name_noise != DEFAULT_NAME_NOISE and not self.names:
+            raise InputError("name_noise has no effect without names")
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,9 @@ def synthesise(config: SynthConfig) -> SynthPair:
     KnowledgeGraph(200 entities, 125 relations, 790 triples)
     >>> len(pair.task.seeds), len(pair.gold)
     (31, 123)
+    >>> pair = synthesise(SynthConfig(entities=200, random_seed=7, names=True))
+    >>> pair.task.source.names[0].as_py()
+    'Rulon Mivil Salu Pijer'
     """
     rng = np.random.default_rng(config.random_seed)
     world = _World.draw(config, rng)
@@ -205,6 +223,8 @@ class _World:
             _encoded(heads, labels), _encoded(merged[relations], relation_labels), _encoded(tails, labels)
         )
         builder.add_entities(labels.filter(pa.array(is_present)))
+        if config.names:
+            _add_literals(builder, labels, is_present, graph, config)
         return builder.build(), labels
 
     def _draw_triples_of(self, heads: Indices, is_present: Mask, rng: np.random.Generator) -> Indices:
@@ -248,6 +268,23 @@ class _World:
             more = self._draw_triples_of(np.flatnonzero(is_isolated), is_present, rng)
             triples = np.concatenate([triples, more], axis=1)
         return triples
+
+
+def _add_literals(
+    builder: GraphBuilder, labels: pa.Array, is_present: Mask, graph: int, config: SynthConfig
+) -> None:
+    """Add names and attributes. They have random generators of their own and leave the structure as it is."""
+    blocks = draw_literals(
+        is_present,
+        is_target=graph == _TARGET,
+        name_noise=config.name_noise,
+        random_seed=config.random_seed,
+    )
+    for block in blocks:
+        count = len(block.entities)
+        predicates = _encoded(np.zeros(count, dtype=np.int64), as_labels([block.predicate]))
+        kinds = pa.repeat(pa.scalar(block.kind, type=LABEL), count)
+        builder.add_attributes(_encoded(block.entities, labels), predicates, block.values, kinds)
 
 
 def _draw_graph_of(config: SynthConfig, rng: np.random.Generator) -> npt.NDArray[np.int8]:
