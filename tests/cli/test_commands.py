@@ -110,6 +110,18 @@ def test_synth_writes_the_task_and_the_gold_links_separately(pair, tmp_path):
             assert path.read_bytes() == (tmp_path / "again" / path.relative_to(pair)).read_bytes()
 
 
+def test_synth_with_names_and_without_seeds(tmp_path):
+    done = divea(
+        "synth", tmp_path / "pair", "--entities", 100, "--names", "--name-noise", 0, "--seed-share", 0
+    )
+    assert done.code == 0 and "0 seeds" in done.out
+    task, gold = read_task(tmp_path / "pair" / "task"), read_mappings(tmp_path / "pair" / "gold.tsv")
+    assert len(task.seeds) == 0 and len(gold) == 77
+    assert task.source.attributes is not None and task.target.attributes is not None
+    refused = divea("synth", tmp_path / "other", "--name-noise", 0.1)
+    assert refused.code == 2 and "name_noise has no effect without names" in refused.err
+
+
 def test_info_as_table_and_json(pair):
     table = divea("info", pair / "task")
     assert table.code == 0
