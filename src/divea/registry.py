@@ -67,6 +67,18 @@ MODELS = Registry(
     },
 )
 
+FEATURES = Registry(
+    "feature",
+    "divea.features",
+    {
+        "names": "divea.features.names:Names",
+        "attributes": "divea.features.attributes:AttributeValues",
+        "propagation": "divea.features.propagation:Propagation",
+        "given": "divea.features.given:Given",
+        "encoder": "divea.features.encoder:Encoder",
+    },
+)
+
 DIVISIONS = Registry(
     "division",
     "divea.divisions",

@@ -1,5 +1,6 @@
 """Configuration: one validated object that holds every setting of an alignment."""
 
+from divea.config.features import FeatureSettings
 from divea.config.models import (
     DualAmnOptions,
     GcnAlignOptions,
@@ -15,6 +16,7 @@ __all__ = [
     "DivisionSettings",
     "DualAmnOptions",
     "EvidenceSettings",
+    "FeatureSettings",
     "GcnAlignOptions",
     "LabelPropagationOptions",
     "ModelSettings",

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from divea.config.effects import conflicts, with_effect, without_effect
+from divea.config.features import FeatureSettings
 from divea.config.group import Group, NamedGroup
 from divea.config.models import LastModelSettings, ModelSettings
 from divea.config.sources import combine_settings, read_settings_file
@@ -153,6 +154,7 @@ class Settings(Group):
     """Rounds of dividing, solving and learning."""
     random_seed: int = Field(default=0, ge=0, lt=1 << 31)
     """Decides every random draw: the same random seed gives the same bytes."""
+    features: FeatureSettings = FeatureSettings()
     division: DivisionSettings = DivisionSettings()
     model: ModelSettings = ModelSettings()
     last_model: LastModelSettings = LastModelSettings()

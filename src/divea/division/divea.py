@@ -69,13 +69,14 @@ class DivEA(Strategy):
         timer = _Timer()
         with timer.step("adjacency"):
             hop_matrix = self._hop_matrix(task)
-        if feedback is None:
+        previous = feedback.previous if feedback is not None else None
+        if previous is None:
             groups, shares, notes = self._groups_and_shares(task, hop_matrix, timer)
         else:
-            groups, notes = feedback.previous.groups, feedback.previous.notes
-            shares = feedback.previous.shares or Shares()
-        if feedback is not None and feedback.previous.covers_unmatched_of(task):
-            unmatched, contexts = _source_sides_of(feedback.previous)
+            groups, notes = previous.groups, previous.notes
+            shares = previous.shares or Shares()
+        if previous is not None and previous.covers_unmatched_of(task):
+            unmatched, contexts = _source_sides_of(previous)
         else:
             unmatched = members_of(groups, task.unmatched_source)
             with timer.step("source contexts"):
@@ -86,7 +87,7 @@ class DivEA(Strategy):
         with timer.step("target contexts"):
             target_sides = self._target_sides(task, candidates, anchors, shares)
         subtasks = _assemble(task, unmatched, contexts, anchors, target_sides)
-        if feedback is None:
+        if previous is None:
             notes = (*notes, *self._note_on_missing_seeds(task, subtasks))
         return Division(tuple(subtasks), groups, notes, shares, timer.seconds)
 

@@ -104,12 +104,16 @@ class Joint(Strategy):
         contexts = self._source_context(task, links, parts, room_for_context)
         candidates = self._candidates(task, links, parts, room - room_for_known - room_for_context)
         subtasks = _assemble(task, parts.unmatched, anchors, known, list(contexts), list(candidates))
-        return Division(subtasks, parts.source, feedback.previous.notes, feedback.previous.shares)
+        previous = feedback.previous
+        if previous is None:
+            return Division(subtasks, parts.source)
+        return Division(subtasks, parts.source, previous.notes, previous.shares)
 
     def _partition(self, task: AlignmentTask, links: Links, feedback: Feedback) -> JointParts:
         """Partition the merged graphs into as many parts as before, or more if they would not fit."""
         unmatched = len(task.unmatched_source) + len(task.unmatched_target)
-        count = max(len(feedback.previous), math.ceil(unmatched / self.first.size))
+        before = self.first.parts if feedback.previous is None else len(feedback.previous)
+        count = max(before, math.ceil(unmatched / self.first.size))
         # The random seed differs between iterations, because the links that they know differ.
         random_seed = zlib.crc32(links.pairs.tobytes(), self.first.random_seed) >> 1
         source, target = partition_jointly(task, links, count, random_seed, self.first.settings.partitioner)

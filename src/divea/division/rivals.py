@@ -49,10 +49,16 @@ class CPS(Strategy):
         return cls(parts, random_seed)
 
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
-        """Divide the task; nothing is learned from an earlier iteration."""
-        if feedback is not None and feedback.previous.covers_unmatched_of(task):
-            return feedback.previous
+        """Divide the task; nothing is learned from an earlier iteration.
+
+        Pairs that features are sure of before the first iteration are seeds, as in LargeEA.
+        """
         seeds = task.seeds
+        if feedback is not None:
+            if feedback.previous is None:
+                seeds = seeds.union(feedback.pseudo_seeds)
+            elif feedback.previous.covers_unmatched_of(task):
+                return feedback.previous
         source, target = partition_along(
             task.source.adjacency, task.target.adjacency, seeds, self.parts, self.random_seed
         )
@@ -168,7 +174,7 @@ class SBP(Strategy):
         """Divide the task, with pseudo-seeds as further anchors in I-SBP."""
         links = task.seeds
         if feedback is not None:
-            if self.uses_pseudo_seeds:
+            if self.uses_pseudo_seeds or feedback.previous is None:
                 links = links.union(feedback.pseudo_seeds)
             elif feedback.previous.covers_unmatched_of(task):
                 return feedback.previous

@@ -140,7 +140,8 @@ class Division:
 class Feedback:
     """What an iteration learned, for the division of the next one."""
 
-    previous: Division
+    previous: Division | None
+    """None in the first iteration."""
     pseudo_seeds: Links
     """Confident matches of the previous iteration. Their entities stay unmatched."""
     similarity: csr_array | None = None

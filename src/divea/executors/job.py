@@ -15,6 +15,7 @@ import numpy as np
 from divea.config import ModelSettings, Settings
 from divea.division import Subtask
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import Features, take_features
 from divea.graphs.ids import contains
 from divea.loop.loop import Work
 from divea.loop.solve import Solved, solve, subtask_random_seed
@@ -32,6 +33,8 @@ class Job:
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
     """Those with both ends in one of the subtasks."""
+    features: Features
+    """Those of the entities of the subtasks."""
     model: ModelSettings
     matching: str
     top: int
@@ -67,6 +70,7 @@ def make_jobs(
             iteration=work.iteration,
             subtasks=subtasks,
             pseudo_seeds=_inside(work.pseudo_seeds, subtasks),
+            features=_features_of(work.features, subtasks),
             model=model,
             matching=settings.matching.method,
             top=settings.output.top,
@@ -102,6 +106,15 @@ def _inside(links: Links, subtasks: Sequence[Subtask]) -> Links:
     return Links(links.source[inside], links.target[inside])
 
 
+def _features_of(features: Features, subtasks: Sequence[Subtask]) -> Features:
+    """The features of the entities of the subtasks."""
+    if not features:
+        return ()
+    source = np.unique(np.concatenate([subtask.source_entities for subtask in subtasks]))
+    target = np.unique(np.concatenate([subtask.target_entities for subtask in subtasks]))
+    return take_features(features, source, target)
+
+
 def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
     """Solve a job's subtasks: a pure function of the task's graphs and the job."""
     random_seeds = [
@@ -114,6 +127,7 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
                 task,
                 job.subtasks,
                 job.pseudo_seeds,
+                job.features,
                 random_seeds=random_seeds,
                 matching=job.matching,
                 top=job.top,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divea.errors import InputError
+from divea.graphs.features import Features
 from divea.graphs.ids import marked
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.links import Links
@@ -38,6 +39,8 @@ class AlignmentTask:
     source: KnowledgeGraph
     target: KnowledgeGraph
     seeds: Links = field(default_factory=_no_links)
+    features: Features = ()
+    """What is known about pairs beside the structure; its rows are the entities in the order of their ids."""
 
     def __post_init__(self) -> None:
         _check_seeds("source", self.seeds.source, self.source)

@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
 from divea.types import Ids, Matches
 
 FEWEST_PAIRS = 30
 """Judged pairs below which confidence is not calibrated: a share of fewer says little."""
-
-RIDGE = 1.0
-"""L2 penalty on the coefficients, for standardised features."""
 
 _SALT = 0xCA11B
 _BOOTSTRAPS = 100
@@ -262,21 +260,5 @@ def calibrate(judged: Judged) -> Calibration | None:
 def _fitted(judged: Judged) -> Calibration:
     mean, deviation = judged.features.mean(axis=0), judged.features.std(axis=0)
     deviation[deviation < 1e-9] = 1
-    weights, intercept = _fit_logistic((judged.features - mean) / deviation, judged.is_correct, judged.counts)
+    weights, intercept = fit_logistic((judged.features - mean) / deviation, judged.is_correct, judged.counts)
     return Calibration(mean, deviation, weights, intercept, judged)
-
-
-def _fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tuple[Numbers, float]:
-    """Weights and intercept of a ridge logistic regression with weighted rows."""
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    def loss(coefficients: Numbers) -> tuple[float, Numbers]:
-        weights, intercept = coefficients[:-1], coefficients[-1]
-        logits = features @ weights + intercept
-        value = counts @ (np.logaddexp(0, logits) - is_correct * logits) + RIDGE / 2 * weights @ weights
-        slope = counts * (expit(logits) - is_correct)
-        return float(value), np.append(slope @ features + RIDGE * weights, slope.sum())
-
-    found = minimize(loss, np.zeros(features.shape[1] + 1), jac=True, method="L-BFGS-B").x
-    return found[:-1], float(found[-1])

@@ -23,6 +23,7 @@ from divea.division import Division, Feedback, Subtask, make_strategy
 from divea.division.discovery import similarity_weights
 from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import Features
 from divea.loop.confidence import (
     FEWEST_PAIRS,
     Assignment,
@@ -34,6 +35,7 @@ from divea.loop.confidence import (
     judge,
     pair_features,
 )
+from divea.loop.features import LoopFeatures, starting_pairs
 from divea.loop.merge import assign, average, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.loop.solve import Solved
@@ -49,7 +51,9 @@ class Work:
     """The task with the seeds that this iteration may see."""
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
-    """Those that the previous iteration chose."""
+    """Those that the previous iteration chose; in the first one, those that features are sure of."""
+    features: Features = ()
+    """Of all entities."""
     notes: tuple[str, ...] = ()
     """What the division decided, for the user."""
     fold: int = 0
@@ -96,20 +100,25 @@ class Outcome:
 
 
 def run_loop(
-    task: AlignmentTask, settings: Settings, solve: Solver, observe: Observer | None = None
+    task: AlignmentTask,
+    settings: Settings,
+    solve: Solver,
+    observe: Observer | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
     Raises CalibrationError if the settings have a confidence threshold and confidence cannot be calibrated.
     """
-    calibration = _cross_validated(task, settings, solve)
+    calibration = _cross_validated(task, settings, solve, device)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve)
+    loop = _Loop(task, settings, solve, device=device)
     for number in range(settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
-        loop.iterate(task if number == settings.iterations - 1 else visible)
+        is_last = number == settings.iterations - 1
+        loop.iterate(*((task, Links.from_pairs([])) if is_last else (visible, held_back)))
         if settings.calibrates and number == settings.iterations - 2:
             calibration = _calibrated(loop.judged(visible, held_back), settings, len(task.seeds))
         if observe is not None:
@@ -132,16 +141,18 @@ def run_loop(
     )
 
 
-def _cross_validated(task: AlignmentTask, settings: Settings, solve: Solver) -> Calibration | None:
+def _cross_validated(
+    task: AlignmentTask, settings: Settings, solve: Solver, device: str
+) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
         return None
     judged = []
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
-        loop = _Loop(visible, settings, solve, fold)
+        loop = _Loop(visible, settings, solve, fold, device)
         for _ in range(settings.iterations):
-            loop.iterate(visible)
+            loop.iterate(visible, hidden)
         judged.append(loop.judged(visible, hidden))
     return _calibrated(Judged.join(judged), settings, len(task.seeds))
 
@@ -159,8 +170,11 @@ def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration |
 class _Loop:
     """The state of a loop: what each iteration hands on to the next."""
 
-    def __init__(self, task: AlignmentTask, settings: Settings, solve: Solver, fold: int = 0):
+    def __init__(
+        self, task: AlignmentTask, settings: Settings, solve: Solver, fold: int = 0, device: str = "cpu"
+    ):
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
+        self._features = LoopFeatures(task, settings, device)
         self._strategy = make_strategy(task, settings)
         self._number = 0
         self._similarity: csr_array | None = None
@@ -172,16 +186,19 @@ class _Loop:
         """The ranked lists of the latest iteration, averaged with those before it."""
         self.subtask_of_row: Ids
 
-    def iterate(self, visible: AlignmentTask) -> None:
-        """Divide, solve and learn once, with the seeds of `visible`."""
+    def iterate(self, visible: AlignmentTask, hidden: Links) -> None:
+        """Divide, solve and learn once, with the seeds of `visible`; those of `hidden` only judge."""
         settings, number = self._settings, self._number
         self._number += 1
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
+        features = self._features.at(visible, pseudo_seeds, hidden)
+        if number == 0 and features:
+            pseudo_seeds = without_anchors(starting_pairs(visible, features), visible.seeds)
         feedback = None
-        if self._division is not None:
+        if self._division is not None or len(pseudo_seeds):
             feedback = Feedback(self._division, pseudo_seeds, self._similarity)
         division = self._division = self._strategy.divide(visible, feedback)
-        work = Work(number, visible, division.subtasks, pseudo_seeds, division.notes, self._fold)
+        work = Work(number, visible, division.subtasks, pseudo_seeds, features, division.notes, self._fold)
         solved = list(self._solve(work))
         latest, self.subtask_of_row = merge([result.matches for result in solved])
         self._history.add(latest, settings.model_at(number))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from divea.division import Subtask
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import Features, take_features
 from divea.graphs.ids import contains, positions
 from divea.matching import match
 from divea.matching.similarity import UnitRows, mean_of_best
@@ -33,6 +34,7 @@ def solve(
     task: AlignmentTask,
     subtasks: Sequence[Subtask],
     pseudo_seeds: Links,
+    features: Features = (),
     *,
     random_seeds: Sequence[int],
     matching: str = "sinkhorn",
@@ -48,6 +50,8 @@ def solve(
 
     Parameters
     ----------
+    features
+        Those of all entities of the subtasks, at least.
     random_seeds
         One per subtask; see `subtask_random_seed`.
     top
@@ -58,15 +62,21 @@ def solve(
         Bytes. Subtasks are embedded together as far as they fit, and matching takes at most a quarter.
     """
     for_matching = min(MATCHING_MEMORY, int(memory * MATCHING_SHARE))
-    local = [with_pseudo_seeds(subtask, task, pseudo_seeds) for subtask in subtasks]
+    local = [with_pseudo_seeds(subtask, task, pseudo_seeds, features) for subtask in subtasks]
     embedded = embed_all(model, local, random_seeds=random_seeds, device=device, memory=memory)
-    for subtask, random_seed, embeddings in zip(subtasks, random_seeds, embedded, strict=True):
-        matches = _match(subtask, embeddings, matching, top, random_seed, for_matching)
+    for subtask, inner, random_seed, embeddings in zip(subtasks, local, random_seeds, embedded, strict=True):
+        matches = _match(subtask, embeddings, inner.features, matching, top, random_seed, for_matching)
         yield Solved(matches, _top_sums(subtask, embeddings, nearest, for_matching))
 
 
 def _match(
-    subtask: Subtask, embeddings: Embeddings, method: str, top: int, random_seed: int, memory: int
+    subtask: Subtask,
+    embeddings: Embeddings,
+    features: Features,
+    method: str,
+    top: int,
+    random_seed: int,
+    memory: int,
 ) -> Matches:
     """The ranked candidates of the unmatched entities."""
     # Context entities compete, so that a candidate that matches one of them is not forced upon an unmatched
@@ -76,6 +86,7 @@ def _match(
         embeddings,
         np.searchsorted(subtask.source_entities, competing),
         np.searchsorted(subtask.target_entities, subtask.candidates),
+        features,
         method=method,
         top=top,
         random_seed=random_seed,
@@ -99,8 +110,10 @@ def _top_sums(subtask: Subtask, embeddings: Embeddings, nearest: int, memory: in
     return nearest * means
 
 
-def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links) -> AlignmentTask:
-    """The subtask as a task of its own, with pseudo-seeds as seeds."""
+def with_pseudo_seeds(
+    subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links, features: Features = ()
+) -> AlignmentTask:
+    """The subtask as a task of its own, with pseudo-seeds as seeds and its part of the features."""
     local = subtask.local(task)
     inside = contains(subtask.source_entities, pseudo_seeds.source)
     inside &= contains(subtask.target_entities, pseudo_seeds.target)
@@ -108,7 +121,8 @@ def with_pseudo_seeds(subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links
         positions(subtask.source_entities, pseudo_seeds.source[inside]),
         positions(subtask.target_entities, pseudo_seeds.target[inside]),
     )
-    return AlignmentTask(local.source, local.target, local.seeds.union(more))
+    own = take_features(features, subtask.source_entities, subtask.target_entities)
+    return AlignmentTask(local.source, local.target, local.seeds.union(more), own)
 
 
 def subtask_random_seed(run_random_seed: int, iteration: int, subtask: int) -> int:

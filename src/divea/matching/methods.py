@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from divea.errors import InputError
+from divea.graphs.features import EntityVectors, Features, PairScores
 from divea.matching.similarity import (
+    AddedScores,
     UnitRows,
     Vectors,
     cosine_blocks,
@@ -33,6 +35,7 @@ def match(
     embeddings: Embeddings,
     sources: npt.ArrayLike,
     candidates: npt.ArrayLike,
+    features: Features = (),
     *,
     method: str = "csls",
     top: int = 10,
@@ -47,6 +50,9 @@ def match(
     ----------
     sources, candidates
         Ids of the entities to match: rows of the two embeddings.
+    features
+        What is added to the cosine similarity of the embeddings, each times its weight. Their rows are those
+        of the embeddings.
     method
         A name in `METHODS`: cosine, csls or sinkhorn.
     random_seed
@@ -62,7 +68,7 @@ def match(
     """
     requested = np.asarray(sources, dtype=np.int64)
     rows, columns = np.sort(requested.astype(np.int32)), shuffled(candidates, random_seed)
-    blocks = score_blocks(embeddings, rows, columns, method=method, memory=memory)
+    blocks = score_blocks(embeddings, rows, columns, features, method=method, memory=memory)
     device = embeddings.source.device
     # A copy from or to a GPU waits for all work that was launched before. Results therefore stay there
     # until the end, and the host computes its own part while the GPU is busy.
@@ -80,7 +86,13 @@ def match(
 
 
 def score_blocks(
-    embeddings: Embeddings, rows: Ids, columns: Ids, *, method: str, memory: int = MATCHING_MEMORY
+    embeddings: Embeddings,
+    rows: Ids,
+    columns: Ids,
+    features: Features = (),
+    *,
+    method: str,
+    memory: int = MATCHING_MEMORY,
 ) -> Blocks:
     """Blocks of scores, complete over all columns, each with the number of its first row.
 
@@ -93,7 +105,12 @@ def score_blocks(
     """
     if method not in METHODS:
         raise InputError(f"unknown matching method {method!r}; choose from {', '.join(METHODS)}")
-    return METHODS[method](UnitRows(embeddings.source, rows), UnitRows(embeddings.target, columns), memory)
+    vectors = [feature for feature in features if isinstance(feature, EntityVectors)]
+    source = UnitRows(embeddings.source, rows, [(item.source, item.weight) for item in vectors])
+    target = UnitRows(embeddings.target, columns, [(item.target, item.weight) for item in vectors])
+    pairs = [feature for feature in features if isinstance(feature, PairScores)]
+    added = AddedScores.of(pairs, rows, columns, embeddings.source.device) if pairs else None
+    return METHODS[method](source, target, memory, added)
 
 
 def shuffled(ids: npt.ArrayLike, random_seed: int) -> Ids:
@@ -147,14 +164,19 @@ def _copy_to_host(result: Tensor) -> Tensor:
     return host.copy_(result, non_blocking=True)
 
 
-def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
+def _sinkhorn_blocks(
+    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None
+) -> Blocks:
     """Dense Sinkhorn if the kernel and one temporary fit the budget, otherwise over the nearest targets."""
     if 2 * 4 * len(source) * len(target) <= memory:
-        yield 0, dense_sinkhorn((source[:] @ target[:].T).float())
+        similarity = (source[:] @ target[:].T).float()
+        if added is not None:
+            added.add_to(similarity, 0)
+        yield 0, dense_sinkhorn(similarity)
         return
     # A listed pair needs about 40 bytes: its score, its column, its position among its column's pairs.
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
-    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest), len(target))
+    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest, added), len(target))
     step = rows_per_block(len(target), memory)
     buffer = weights.values.new_empty(min(step, len(source)), len(target))
     for first in range(0, len(source), step):
@@ -162,7 +184,7 @@ def _sinkhorn_blocks(source: Vectors, target: Vectors, memory: int) -> Blocks:
         yield first, buffer[: len(values)].fill_(-torch.inf).scatter_(1, columns, values)
 
 
-METHODS: dict[str, Callable[[Vectors, Vectors, int], Blocks]] = {
+METHODS: dict[str, Callable[[Vectors, Vectors, int, AddedScores | None], Blocks]] = {
     "cosine": cosine_blocks,
     "csls": csls_blocks,
     "sinkhorn": _sinkhorn_blocks,

@@ -7,11 +7,16 @@ links) has all scores of a source at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from divea.graphs.features import PairScores, Rows
+from divea.types import Ids
 
 _BLOCK_SHARE = 0.8
 """Share of the memory budget for a block itself; the rest is for the temporaries of its reader."""
@@ -30,21 +35,30 @@ class UnitRows:
     """Some rows of a matrix, normalised to length one when a slice of them is read.
 
     Embeddings are the largest arrays in memory, and a normalised copy of both sides would not fit beside
-    them.
+    them. Vectors of features are appended, so that a product of rows is the cosine of the embeddings plus
+    the weighted cosines of the features.
 
     >>> UnitRows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), np.array([1, 0], np.int32))[:].tolist()
     [[0.0, 0.0], [0.6000000238418579, 0.800000011920929]]
     """
 
-    def __init__(self, matrix: Tensor, ids: np.ndarray):
+    def __init__(self, matrix: Tensor, ids: np.ndarray, features: Sequence[tuple[Rows, float]] = ()):
         self.matrix = matrix
         self.ids = torch.from_numpy(ids.astype(np.int64)).to(matrix.device)
+        self.features = [
+            (torch.from_numpy(np.asarray(rows)).to(matrix.device), weight**0.5) for rows, weight in features
+        ]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, rows: slice) -> Tensor:
-        return normalise_(self.matrix[self.ids[rows]])
+        ids = self.ids[rows]
+        unit = normalise_(self.matrix[ids])
+        if not self.features:
+            return unit
+        more = [normalise_(vectors[ids].to(unit.dtype)).mul_(factor) for vectors, factor in self.features]
+        return torch.cat([unit, *more], dim=1)
 
 
 Vectors = UnitRows | Tensor
@@ -56,7 +70,47 @@ def normalise_(rows: Tensor) -> Tensor:
     return rows.div_(rows.norm(dim=1, keepdim=True).clamp_min_(1e-12))
 
 
-def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tuple[int, Tensor]]:
+@dataclass(frozen=True)
+class AddedScores:
+    """Scores of single pairs that are added to blocks of similarities."""
+
+    starts: Tensor
+    """Where the pairs of each row start, with the number of pairs as one entry more."""
+    columns: Tensor
+    values: Tensor
+
+    @classmethod
+    def of(cls, features: Sequence[PairScores], rows: Ids, columns: Ids, device: torch.device | str) -> Self:
+        """The weighted sum of features, for some rows and columns."""
+        total = sum(feature.weight * feature.scores for feature in features)[rows][:, columns]
+        total.sort_indices()
+        return cls(
+            torch.from_numpy(total.indptr.astype(np.int64)),
+            torch.from_numpy(total.indices.astype(np.int64)).to(device),
+            torch.from_numpy(total.data.astype(np.float32)).to(device),
+        )
+
+    def add_to(self, block: Tensor, first: int) -> None:
+        """Add the scores of the rows from `first` on to a block of similarities."""
+        starts = self.starts[first : first + len(block) + 1]
+        some = slice(int(starts[0]), int(starts[-1]))
+        row = torch.repeat_interleave(torch.arange(len(block)), starts.diff()).to(block.device)
+        # Every pair occurs once, so the order of the additions does not matter.
+        place = row, self.columns[some]
+        block[place] = block[place] + self.values[some]
+
+    def transposed(self, columns: int) -> AddedScores:
+        """The same scores with rows and columns exchanged."""
+        row = torch.repeat_interleave(torch.arange(len(self.starts) - 1), self.starts.diff())
+        order = self.columns.argsort(stable=True)
+        counts = torch.bincount(self.columns, minlength=columns).cpu()
+        starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+        return AddedScores(starts, row.to(order.device)[order], self.values[order])
+
+
+def cosine_blocks(
+    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None
+) -> Iterator[tuple[int, Tensor]]:
     """Blocks of the cosine similarity of two matrices with unit rows, each with its first row's number.
 
     A block is overwritten by the next one, so use it before requesting the next.
@@ -65,6 +119,8 @@ def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tup
     ----------
     memory
         Bytes for a block and what its reader makes of it.
+    added
+        Scores to add.
 
     Examples
     --------
@@ -79,26 +135,32 @@ def cosine_blocks(source: Vectors, target: Vectors, memory: int) -> Iterator[tup
     buffer = columns.new_empty(step, len(target))
     for first in range(0, len(source), max(step, 1)):
         rows = source[first : first + step]
-        yield first, torch.mm(rows, columns, out=buffer[: len(rows)]).float()
+        block = torch.mm(rows, columns, out=buffer[: len(rows)]).float()
+        if added is not None:
+            added.add_to(block, first)
+        yield first, block
 
 
 def csls_blocks(
-    source: Vectors, target: Vectors, memory: int, neighbours: int = 10
+    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None, neighbours: int = 10
 ) -> Iterator[tuple[int, Tensor]]:
     """Blocks of CSLS: twice the cosine minus the mean similarity of each side to its nearest neighbours.
 
     Cross-domain similarity local scaling (Conneau et al., 2018) penalises hubs, entities that are similar
     to everything. 10 neighbours is the value of that paper. Blocks are as in `cosine_blocks`.
     """
-    target_mean = mean_of_best(target, source, memory, neighbours)
-    for first, block in cosine_blocks(source, target, memory):
+    transposed = added.transposed(len(target)) if added is not None else None
+    target_mean = mean_of_best(target, source, memory, neighbours, transposed)
+    for first, block in cosine_blocks(source, target, memory, added):
         source_mean = _mean_of_top(block, neighbours)
         yield first, block.mul_(2).sub_(target_mean).sub_(source_mean[:, None])
 
 
-def mean_of_best(rows: Vectors, others: Vectors, memory: int, neighbours: int) -> Tensor:
-    """For each row, the mean cosine similarity to its nearest `neighbours` among the others."""
-    means = [_mean_of_top(block, neighbours) for _, block in cosine_blocks(rows, others, memory)]
+def mean_of_best(
+    rows: Vectors, others: Vectors, memory: int, neighbours: int, added: AddedScores | None = None
+) -> Tensor:
+    """For each row, the mean similarity to its nearest `neighbours` among the others."""
+    means = [_mean_of_top(block, neighbours) for _, block in cosine_blocks(rows, others, memory, added)]
     return torch.cat(means) if means else rows[:].new_zeros(0)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from divea.matching.similarity import Vectors, cosine_blocks, top_k
+from divea.matching.similarity import AddedScores, Vectors, cosine_blocks, top_k
 
 TEMPERATURE = 0.02
 ITERATIONS = 15
@@ -86,9 +86,15 @@ def sparse_sinkhorn(
     return SparseScores(kernel.mul_(row_factor[:, None]).mul_(column_factor[column_of]), column_of)
 
 
-def nearest_targets(source: Vectors, target: Vectors, memory: int, nearest: int = NEAREST) -> SparseScores:
-    """The cosine similarity of each source's nearest targets, within `memory` bytes beside the result."""
-    found = [top_k(block, nearest) for _, block in cosine_blocks(source, target, memory)]
+def nearest_targets(
+    source: Vectors,
+    target: Vectors,
+    memory: int,
+    nearest: int = NEAREST,
+    added: AddedScores | None = None,
+) -> SparseScores:
+    """The similarity of each source's nearest targets, within `memory` bytes beside the result."""
+    found = [top_k(block, nearest) for _, block in cosine_blocks(source, target, memory, added)]
     if not found:
         none = source[:].new_zeros(0, 0)
         return SparseScores(none, none.long())

@@ -62,7 +62,15 @@ class LabelPropagation(Model):
     def _with_pseudo_seeds(self, task: AlignmentTask, embeddings: Embeddings, random_seed: int) -> Links:
         """The task's seeds and the mutual matches above the threshold."""
         sources, candidates = task.unmatched_source, task.unmatched_target
-        matches = match(embeddings, sources, candidates, method="sinkhorn", top=1, random_seed=random_seed)
+        matches = match(
+            embeddings,
+            sources,
+            candidates,
+            task.features,
+            method="sinkhorn",
+            top=1,
+            random_seed=random_seed,
+        )
         if not len(candidates):
             return task.seeds
         is_confident = matches.mutual & (matches.score[:, 0] > self.options.threshold)

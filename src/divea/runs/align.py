@@ -182,7 +182,7 @@ def _align(
         if observe is not None:
             observe(iteration)
 
-    outcome = run_loop(run.task, run.manifest.settings, solver, report)
+    outcome = run_loop(run.task, run.manifest.settings, solver, report, run.manifest.device)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.
         return solver.failed

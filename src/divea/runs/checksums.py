@@ -45,12 +45,14 @@ def job_checksum(job: Job) -> str:
     plain = {
         item.name: getattr(job, item.name)
         for item in fields(job)
-        if item.name not in ("subtasks", "pseudo_seeds", "model")
+        if item.name not in ("subtasks", "pseudo_seeds", "features", "model")
     }
     plain["model"] = job.model.resolved().plain()
     parts: list[str | np.ndarray] = [json.dumps(plain, sort_keys=True), *_links(job.pseudo_seeds)]
     for subtask in job.subtasks:
         parts += _subtask(subtask)
+    for feature in job.features:
+        parts += [f"{feature.name} {feature.weight!r}", *feature.arrays]
     return checksum(*parts)
 
 

@@ -42,8 +42,10 @@ def prepare(
     folder
         The task folder, if the task came from one.
     """
-    if not len(task.seeds):
-        raise InputError("the task has no seeds (known matches), and nothing can be aligned without")
+    if not len(task.seeds) and not settings.features.used:
+        raise InputError(
+            "the task has no seeds (known matches), and features are off: there is nothing to start from"
+        )
     device = resolve_device(
         stored.device if stored is not None and limits.device == "auto" else limits.device
     )

@@ -1,0 +1,59 @@
+"""What a feature is, and how the features of a run are made from its settings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+from divea.config import FeatureSettings
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import FeatureRows
+from divea.registry import FEATURES
+
+
+class Feature(ABC):
+    """Computes similarities between the entities of two whole graphs.
+
+    `check_feature` checks the contract: the result depends on the graphs and the known pairs alone, and not
+    on the order of entities.
+    """
+
+    name: ClassVar[str]
+    uses_known_pairs: ClassVar[bool] = False
+    """Whether it learns from known pairs, so that every iteration computes it again."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: FeatureSettings) -> Self:
+        """Make the feature from the settings of all features."""
+
+    @abstractmethod
+    def compute(
+        self,
+        task: AlignmentTask,
+        known: Links,
+        *,
+        random_seed: int = 0,
+        device: str = "cpu",
+        memory: int | None = None,
+    ) -> FeatureRows | None:
+        """The feature for all entities; None if the task has nothing to compute it from.
+
+        Parameters
+        ----------
+        task
+            The graphs. Its seeds are not to be used.
+        known
+            Pairs that are known or believed to match: seeds and pseudo-seeds.
+        random_seed
+            Decides every random draw.
+        device
+            Where to compute: "cpu" or "cuda".
+        memory
+            Bytes that the computation may take on the device.
+        """
+
+
+def make_features(settings: FeatureSettings) -> list[Feature]:
+    """The features that the settings name, in their order."""
+    return [FEATURES.load(name).from_settings(settings) for name in settings.used]

@@ -1,0 +1,145 @@
+"""Weights of features: how much each counts beside the similarity of a model, learned from known pairs.
+
+Matching turns a similarity s into a weight exp(s / temperature). A feature therefore has the right weight
+if exp(weight x score / temperature) is proportional to the odds that its score gives a pair. That is a
+conditional logit: each known pair is a choice of one target among those that the feature lists, or of
+none of them, and the weight is the slope of the scores.
+
+Names that are useless, or wrong for some entities, choose badly, and get a small weight or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from divea.graphs import Links
+from divea.graphs.features import EntityVectors, FeatureRows, Features, PairScores
+from divea.matching.sinkhorn import TEMPERATURE
+
+DEFAULT_WEIGHT = 0.5
+"""The weight of a feature before anything is known about it."""
+
+FEWEST_PAIRS, MOST_PAIRS = 50, 5000
+"""Known pairs below which no weight is learned, and above which a sample of them is enough."""
+
+MISTAKES = 0.02
+"""Probability of every choice whatever the scores: it keeps a few hopeless pairs, such as names that are
+wrong, from deciding the slope."""
+
+_LISTED = 50
+_SALT = 0xF05E
+
+Numbers = npt.NDArray[np.float64]
+
+
+def weighted(features: Features, judges: Links, random_seed: int = 0) -> Features:
+    """The features with weights that are learned from known pairs, without those that are worth nothing.
+
+    Parameters
+    ----------
+    judges
+        Pairs that are known to match and that the features have not seen. With fewer than `FEWEST_PAIRS`,
+        all weights are `DEFAULT_WEIGHT`.
+    """
+    if len(judges) < FEWEST_PAIRS:
+        return tuple(replace(feature, weight=DEFAULT_WEIGHT) for feature in features)
+    if len(judges) > MOST_PAIRS:
+        order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
+        judges = Links.from_pairs(judges.pairs[np.sort(order)])
+    found = [replace(feature, weight=learn_weight(feature, judges)) for feature in features]
+    return tuple(feature for feature in found if feature.weight > 0)
+
+
+def learn_weight(feature: FeatureRows, judges: Links) -> float:
+    """The weight of a feature, from known pairs; 0 if its scores do not prefer them.
+
+    Examples
+    --------
+    A feature that is right about all pairs counts, and one that is wrong about all does not.
+
+    >>> ids = np.arange(100, dtype=np.int32)
+    >>> scores = csr_array(np.eye(100, dtype=np.float32) + 0.1 * np.roll(np.eye(100), 1, axis=1))
+    >>> feature = PairScores("names", ids, ids, scores.astype(np.float32))
+    >>> right, wrong = Links(ids, ids), Links(ids, np.roll(ids, 50))
+    >>> learn_weight(feature, right) > 0.1, learn_weight(feature, wrong)
+    (True, 0.0)
+    """
+    choices = _choices(feature, judges)
+    slope = _fitted_slope(choices)
+    return round(float(np.clip(slope * TEMPERATURE, 0, 2)), 4) if slope > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """The scores among which each judge chooses."""
+
+    starts: npt.NDArray[np.int64]
+    score: Numbers
+    is_chosen: npt.NDArray[np.bool_]
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def judge(self) -> npt.NDArray[np.int64]:
+        return np.repeat(np.arange(self.count), np.diff(self.starts))
+
+
+def _choices(feature: FeatureRows, judges: Links) -> _Choices:
+    listed = (
+        feature.scores[np.searchsorted(feature.source_ids, judges.source)]
+        if isinstance(feature, PairScores)
+        else nearest_vectors(feature, judges.source)
+    )
+    judge = np.repeat(np.arange(len(judges)), np.diff(listed.indptr))
+    target = feature.target_ids[listed.indices]
+    is_chosen = target == judges.target[judge]
+    return _Choices(listed.indptr.astype(np.int64), listed.data.astype(np.float64), is_chosen)
+
+
+def nearest_vectors(feature: EntityVectors, sources: np.ndarray, device: str = "cpu") -> csr_array:
+    """The cosines of the nearest targets of some sources."""
+    import torch
+
+    from divea.matching.similarity import UnitRows, cosine_blocks, top_k
+
+    wanted = feature.source[np.searchsorted(feature.source_ids, sources)]
+    rows, others = (
+        torch.from_numpy(np.asarray(side).astype(np.float32)).to(device) for side in (wanted, feature.target)
+    )
+    count = min(_LISTED, len(others))
+    blocks = cosine_blocks(
+        UnitRows(rows, np.arange(len(rows))), UnitRows(others, np.arange(len(others))), 1 << 28
+    )
+    found = [top_k(block, count) for _, block in blocks]
+    values, columns = (torch.cat(parts).cpu().numpy().ravel() for parts in zip(*found, strict=True))
+    ends = np.arange(0, count * len(sources) + 1, count)
+    return csr_array((values, columns, ends), shape=(len(sources), len(others)))
+
+
+def _fitted_slope(choices: _Choices) -> float:
+    """The slope of the scores in a conditional logit with the choice of none of the listed targets."""
+    from scipy.optimize import minimize
+
+    judge, count = choices.judge, choices.count
+    has_choice = np.bincount(judge[choices.is_chosen], minlength=count) > 0
+
+    def loss(parameters: Numbers) -> float:
+        slope, none = parameters
+        utility = slope * choices.score
+        top = np.full(count, none)
+        np.maximum.at(top, judge, utility)
+        odds = np.exp(utility - top[judge])
+        odds_of_none = np.exp(none - top)
+        total = np.bincount(judge, odds, count) + odds_of_none
+        chosen = np.bincount(judge, odds * choices.is_chosen, count)
+        probability = np.where(has_choice, chosen, odds_of_none) / total
+        return float(-np.log((1 - MISTAKES) * probability + MISTAKES * 0.5).mean())
+
+    starts = [minimize(loss, start, method="Nelder-Mead") for start in ([5.0, 2.0], [20.0, 8.0])]
+    return float(min(starts, key=lambda found: float(found.fun)).x[0])

@@ -1,0 +1,213 @@
+"""Names: found among the literals or in the IRIs, and compared by their words and characters.
+
+A name is the value of a property that is known to name things (`rdfs:label` and the like), else of the
+property of the graph that behaves most like one, else the end of the IRI unless that is a mere number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csr_array
+
+from divea.config import FeatureSettings
+from divea.errors import InputError
+from divea.features.base import Feature
+from divea.features.nearest import nearest_of_both
+from divea.features.text import token_vectors
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+from divea.graphs.features import PairScores, all_ids
+from divea.graphs.knowledge_graph import Attributes
+from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, iri_ends
+from divea.types import Ids
+
+LEAST_COVERAGE, LEAST_DISTINCT = 0.3, 0.8
+"""A property behaves like a name if this share of all entities has it, and this share of values differ."""
+
+LONGEST = 100
+"""Characters; the values of a property that names things are shorter on average."""
+
+MOST_OPAQUE = 0.5
+"""Share of IRIs that end in a number above which the ends of a graph's IRIs are no names."""
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+
+
+@dataclass(frozen=True)
+class NameTable:
+    """Names of entities: one row per name, sorted by entity."""
+
+    entities: Ids
+    texts: pa.Array
+    languages: pa.Array
+    """The language of each name, as in `@en`; empty if none is known."""
+    origin: str
+    """Where the names come from, for people: properties, or the ends of IRIs."""
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+
+class Names(Feature):
+    """The similarity of names: the cosine of their words and character trigrams, weighted by rarity."""
+
+    name = "names"
+
+    def __init__(self, settings: FeatureSettings | None = None):
+        self.settings = settings or FeatureSettings()
+
+    @classmethod
+    def from_settings(cls, settings: FeatureSettings) -> Self:
+        return cls(settings)
+
+    def compute(
+        self,
+        task: AlignmentTask,
+        known: Links | None = None,
+        *,
+        random_seed: int = 0,
+        device: str = "cpu",
+        memory: int | None = None,
+    ) -> PairScores | None:
+        source = find_names(task.source, self.settings.names.source)
+        target = find_names(task.target, self.settings.names.target)
+        if not len(source) or not len(target):
+            return None
+        source, target = same_language_first(source, target)
+        vectors = token_vectors(source.texts, target.texts)
+        found = nearest_of_both(vectors.source, vectors.target, self.settings.nearest)
+        scores = best_of_names(found, source.entities, target.entities, _sizes(task))
+        return PairScores(self.name, *all_ids(task), scores)
+
+
+def _sizes(task: AlignmentTask) -> tuple[int, int]:
+    return task.source.num_entities, task.target.num_entities
+
+
+def best_of_names(names: csr_array, source: Ids, target: Ids, shape: tuple[int, int]) -> csr_array:
+    """The best similarity of any two names of each pair of entities, from that of pairs of names."""
+    row = source[np.repeat(np.arange(names.shape[0]), np.diff(names.indptr))].astype(np.int64)
+    pair = row * shape[1] + target[names.indices]
+    order = np.lexsort((-names.data, pair))
+    pair, value = pair[order], names.data[order]
+    first = np.concatenate([[True], pair[1:] != pair[:-1]])[: len(pair)]
+    pair, value = pair[first], value[first]
+    scores = csr_array((value, (pair // shape[1], pair % shape[1])), shape=shape)
+    scores.sort_indices()
+    return scores
+
+
+def find_names(graph: KnowledgeGraph, wanted: str | None = None) -> NameTable:
+    """The names of a graph's entities; an empty table if it has none.
+
+    Parameters
+    ----------
+    wanted
+        The property that names things; found if None.
+
+    Examples
+    --------
+    >>> graph = KnowledgeGraph.from_triples([], ["http://x.org/New_York", "http://x.org/Oslo"])
+    >>> sorted(find_names(graph).texts.to_pylist())
+    ['New York', 'Oslo']
+    """
+    attributes = graph.attributes
+    predicates = [] if attributes is None else attributes.predicate_labels.to_pylist()
+    if wanted is not None:
+        if wanted not in predicates:
+            shown = ", ".join(sorted(predicates)[:10]) or "none"
+            raise InputError(f"no entity has a literal of the property {wanted!r}; there are {shown}")
+        return _of_properties(graph, [wanted])
+    chosen = [name for name in (GIVEN_NAME, *NAME_PREDICATES) if name in predicates]
+    if GIVEN_NAME in chosen:
+        chosen = [GIVEN_NAME]
+    elif attributes is not None:
+        chosen += [name for name in name_like(attributes, graph.num_entities) if name not in chosen]
+    return _of_properties(graph, chosen)
+
+
+def name_like(attributes: Attributes, entities: int) -> list[str]:
+    """The properties that behave like a name, the one that most entities have first."""
+    is_text = np.asarray(_is_text(attributes))
+    found = []
+    for number, label in enumerate(attributes.predicate_labels.to_pylist()):
+        rows = np.flatnonzero((attributes.predicates == number) & is_text)
+        named = len(np.unique(attributes.entities[rows]))
+        if named < LEAST_COVERAGE * entities or len(rows) > 1.5 * named:
+            continue
+        values = attributes.values.take(pa.array(rows))
+        distinct = pc.count_distinct(values).as_py() / len(rows)
+        has_letters = pc.mean(pc.match_substring_regex(values, r"\p{L}{2}").cast(pa.float32())).as_py()
+        is_url = pc.mean(pc.match_substring_regex(values, r"^\w+://").cast(pa.float32())).as_py()
+        if (
+            distinct >= LEAST_DISTINCT
+            and pc.mean(pc.utf8_length(values)).as_py() <= LONGEST
+            and has_letters >= LEAST_DISTINCT
+            and is_url < 1 - LEAST_DISTINCT
+        ):
+            found.append((-named, label))
+    # Of two such properties, one may be a short description: the shorter values are names.
+    return [label for _, label in sorted(found)][:1]
+
+
+def _is_text(attributes: Attributes) -> pa.Array:
+    kinds = attributes.kinds
+    is_plain = pc.or_(pc.equal(kinds, ""), pc.equal(kinds, _XSD_STRING))
+    return pc.or_(is_plain, pc.starts_with(kinds, "@"))
+
+
+def _of_properties(graph: KnowledgeGraph, properties: list[str]) -> NameTable:
+    """The values of some properties, and the ends of IRIs for entities that have none of them."""
+    entities = np.zeros(0, dtype=np.int32)
+    texts, languages = pa.array([], graph.entities.type), pa.array([], graph.entities.type)
+    attributes = graph.attributes
+    if attributes is not None and properties:
+        labels = attributes.predicate_labels.to_pylist()
+        numbers = [labels.index(label) for label in properties]
+        rows = np.flatnonzero(np.isin(attributes.predicates, numbers))
+        entities = np.asarray(attributes.entities[rows])
+        texts = attributes.values.take(pa.array(rows))
+        kinds = attributes.kinds.take(pa.array(rows))
+        languages = pc.if_else(pc.starts_with(kinds, "@"), kinds, pa.scalar("", kinds.type))
+    has_name = np.zeros(graph.num_entities, dtype=bool)
+    has_name[entities] = True
+    origin = list(properties)
+    others = np.flatnonzero(~has_name).astype(np.int32)
+    ends = iri_ends(graph.entities.take(pa.array(others)))
+    if len(ends) and _share_of_numbers(ends) <= MOST_OPAQUE:
+        origin.append("the ends of IRIs")
+        entities = np.concatenate([entities, others])
+        texts = pa.concat_arrays([texts, ends.cast(texts.type)])
+        languages = pa.concat_arrays([languages, pa.array([""] * len(ends), languages.type)])
+    order = np.argsort(entities, kind="stable")
+    take = pa.array(order)
+    return NameTable(entities[order], texts.take(take), languages.take(take), ", ".join(origin))
+
+
+def _share_of_numbers(ends: pa.Array) -> float:
+    """The share of texts that are a number, perhaps with a letter or two, or a code of digits and letters."""
+    is_name = pc.match_substring_regex(ends, r"\p{L}{3}")
+    is_code = pc.match_substring_regex(ends, r"^[0-9a-fA-F-]{16,}$")
+    return float(1 - np.mean(np.asarray(is_name) & ~np.asarray(is_code)))
+
+
+def same_language_first(source: NameTable, target: NameTable) -> tuple[NameTable, NameTable]:
+    """Both tables, without names in other languages where an entity has one in a language of both."""
+    shared = set(source.languages.unique().to_pylist()) & set(target.languages.unique().to_pylist())
+    return _in_languages(source, shared), _in_languages(target, shared)
+
+
+def _in_languages(table: NameTable, languages: set[str | None]) -> NameTable:
+    is_shared = np.asarray(pc.is_in(table.languages, pa.array(list(languages), table.languages.type)))
+    has_shared = np.zeros(int(table.entities.max(initial=-1)) + 1, dtype=bool)
+    has_shared[table.entities[is_shared]] = True
+    kept: npt.NDArray[np.bool_] = is_shared | ~has_shared[table.entities]
+    mask = pa.array(kept)
+    return NameTable(
+        table.entities[kept], table.texts.filter(mask), table.languages.filter(mask), table.origin
+    )
