@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from divea.config import FeatureSettings
 from divea.graphs import AlignmentTask, Links
@@ -52,6 +52,18 @@ class Feature(ABC):
         memory
             Bytes that the computation may take on the device.
         """
+
+    def made_from(self, task: AlignmentTask) -> str | None:
+        """A checksum of what the feature is made from, if it is worth keeping with the run; else None."""
+        return None
+
+    def describe(self) -> Any:
+        """What the last call of `compute` found or learned, as plain JSON types; None for nothing."""
+        return None
+
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the files that the feature reads, by the name of the setting."""
+        return {}
 
 
 def make_features(settings: FeatureSettings) -> list[Feature]:
