@@ -114,6 +114,19 @@ def total_scores(features: Features) -> csr_array | None:
     return csr_array(sum(feature.weight * feature.scores for feature in pairs)) if pairs else None
 
 
+def scores_at(
+    scores: csr_array, source: npt.NDArray[np.integer[Any]], target: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.float64]:
+    """The scores of single pairs.
+
+    >>> scores_at(csr_array(np.array([[0.0, 0.5]])), np.array([0, 0]), np.array([1, 0])).tolist()
+    [0.5, 0.0]
+    """
+    if not len(source):
+        return np.zeros(0)
+    return np.asarray(scores[source, target], dtype=np.float64).ravel()
+
+
 def beside_structure(features: Features) -> Features:
     """The features that do not come from the structure of the graphs."""
     return tuple(

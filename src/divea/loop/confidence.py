@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.features import Features, PairScores
+from divea.graphs.features import Features, PairScores, scores_at
 from divea.types import Ids, Matches
 
 FEWEST_PAIRS = 30
@@ -194,10 +194,7 @@ def pair_features(
     mutual = matches.mutual[assignment.row] & (assignment.rank == 0)
     matched = _matches_by_weight(assignment, np.clip(score, 0, 1), task)
     support, possible = neighbour_support((assignment.source, assignment.target), matched, task)
-    columns = [
-        np.asarray(item.scores[assignment.source, assignment.target], dtype=np.float64).ravel()
-        for item in listed
-    ]
+    columns = [scores_at(item.scores, assignment.source, assignment.target) for item in listed]
     return np.stack(
         [
             score,

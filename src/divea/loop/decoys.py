@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
-from divea.graphs.features import Features, PairScores, all_ids, total_scores
+from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
 from divea.loop.confidence import Assignment, Calibration, Judged, calibrate, neighbour_support
 from divea.matching.sinkhorn import TEMPERATURE
 
@@ -47,7 +47,7 @@ class _Evidence:
 
     def columns(self, pairs: Pairs) -> Numbers:
         """Features of pairs, one column per feature."""
-        listed = np.asarray(self.listed[pairs[0], pairs[1]], dtype=np.float64).ravel() / TEMPERATURE
+        listed = scores_at(self.listed, *pairs) / TEMPERATURE
         structure = self.structure.similarity(*pairs) / TEMPERATURE
         support, possible = neighbour_support(pairs, self.matched, self.task)
         return np.stack(
@@ -85,7 +85,7 @@ def calibrate_without_seeds(
     evidence = _Evidence(task, listed, structure, _matched(ends, task))
     columns = evidence.columns(ends)
     sure = _sure(ends, listed, structure, task, random_seed)
-    decoys = _decoys(sure, ends, evidence)
+    decoys = _decoys(sure, evidence)
     if not len(decoys[0]):
         return None, columns
     examples = np.concatenate([evidence.columns(sure), evidence.columns(decoys)])
@@ -117,7 +117,7 @@ def _sure(
     return assigned[0][np.sort(chosen)], assigned[1][np.sort(chosen)]
 
 
-def _decoys(sure: Pairs, assigned: Pairs, evidence: _Evidence) -> Pairs:
+def _decoys(sure: Pairs, evidence: _Evidence) -> Pairs:
     """For the sources of sure pairs, the best of the targets that are left over."""
     listed = evidence.listed[sure[0]]
     row = np.repeat(np.arange(len(sure[0])), np.diff(listed.indptr))
@@ -125,15 +125,17 @@ def _decoys(sure: Pairs, assigned: Pairs, evidence: _Evidence) -> Pairs:
     near_row, near_target = evidence.structure.nearest(sure[0])
     source, target = np.concatenate([source, sure[0][near_row]]), np.concatenate([target, near_target])
     row = np.concatenate([row, near_row])
-    # Left over are the targets of pairs that nothing is sure of, and those that are not assigned.
-    is_sure_target = np.zeros(evidence.task.target.num_entities, dtype=bool)
-    is_sure_target[sure[1]] = True
-    is_sure_target[evidence.task.seeds.target] = True
-    free = ~is_sure_target[target]
-    row, source, target = row[free], source[free], target[free]
-    score = evidence.structure.similarity(source, target)
-    score += np.asarray(evidence.listed[source, target]).ravel()
-    order = np.lexsort((target, -score, row))
+    other = target != sure[1][row]
+    row, source, target = row[other], source[other], target[other]
+    if not len(row):
+        return source, target
+    # Left over are the targets of pairs that nothing is sure of, and those that are not assigned. Where all
+    # targets of a source are taken, one of those must do: such a decoy is harder to tell from a match.
+    is_taken = np.zeros(evidence.task.target.num_entities, dtype=bool)
+    is_taken[sure[1]] = True
+    is_taken[evidence.task.seeds.target] = True
+    score = evidence.structure.similarity(source, target) + scores_at(evidence.listed, source, target)
+    order = np.lexsort((target, -score, is_taken[target], row))
     first = np.concatenate([[True], row[order][1:] != row[order][:-1]])[: len(order)]
     best = order[first]
     return source[best], target[best]
