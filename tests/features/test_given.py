@@ -1,6 +1,7 @@
 """Vectors that were computed elsewhere: read from Parquet or .npy, and checked before they are used."""
 
 import os
+import string
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,8 @@ import pytest
 
 from divea.config import FeatureSettings
 from divea.errors import InputError
-from divea.features import make_features
+from divea.features import check_feature, make_features
+from divea.features.check import checked_tasks
 from divea.features.given import Given
 from divea.formats import vectors
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
@@ -337,3 +339,15 @@ def test_vectors_that_the_machine_cannot_hold_are_refused(tmp_path, monkeypatch)
 def test_a_path_that_no_file_can_have_is_refused():
     with pytest.raises(InputError, match="not a path in UTF-8"):
         Given("a\0b", "c")
+
+
+def test_given_vectors_meet_the_contract_of_features(tmp_path):
+    """The vector of an entity depends on the number in its label, which counterparts share."""
+    paths = []
+    for side in ("source", "target"):
+        graphs = [getattr(case.task, side) for case in checked_tasks().values()]
+        labels = sorted({label for graph in graphs for label in graph.entities.to_pylist()})
+        numbers = [int(label.lstrip(string.ascii_letters)) for label in labels]
+        known = np.random.default_rng(0).normal(size=(max(numbers) + 1, 16))
+        paths.append(write_npy(tmp_path / f"{side}.npy", dict(zip(labels, known[numbers], strict=True))))
+    check_feature(Given(*paths))
