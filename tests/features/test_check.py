@@ -1,8 +1,12 @@
 """`check_feature` accepts features that meet the contract, and names each way of breaking it."""
 
+import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -380,3 +384,13 @@ def test_a_plug_in_that_is_not_a_feature_is_rejected(name):
 def test_an_unknown_feature_is_rejected():
     with pytest.raises(InputError, match="unknown feature 'literals'; choose from names, attributes"):
         FeatureSettings(name="literals")
+
+
+def test_the_example_of_the_features_page_meets_the_contract(monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "guide" / "features.md"
+    examples = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = [example for example in examples if "(Feature):" in example]
+    assert "check_feature(" in code
+    module = ModuleType("features_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, page, "exec"), vars(module))

@@ -7,6 +7,7 @@ import shutil
 import string
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.builder import GraphBuilder
 from divea.graphs.labels import as_labels
 
+ROOT = Path(__file__).parents[2]
 NONE = Links.from_pairs([])
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -50,7 +52,7 @@ def encoder_of(model, **settings):
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
     """A BERT of two layers with random weights, and a vocabulary of single letters."""
-    pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    pytest.importorskip("sentence_transformers")
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -212,8 +214,8 @@ def test_a_folder_that_cannot_be_loaded_is_named(model_folder, tmp_path):
 
 
 def test_a_name_that_is_not_on_the_hub_is_an_error_of_one_line(monkeypatch, tmp_path):
-    huggingface_hub = pytest.importorskip("huggingface_hub", exc_type=ImportError)
-    pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    pytest.importorskip("sentence_transformers")
     asked = []
 
     def no_such_model(name, **options):
@@ -266,7 +268,9 @@ def test_two_processes_give_the_same_bytes_and_print_nothing_to_standard_output(
         f"print(checksum(*encoder_of({str(model_folder)!r}).compute(TASK, NONE).arrays))"
     )
     found = {
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+        ).stdout
         for _ in range(2)
     }
     assert len(found) == 1 and len(found.pop()) == 33
