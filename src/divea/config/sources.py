@@ -30,6 +30,8 @@ def combine_settings(*sources: Mapping[str, Any]) -> dict[str, Any]:
     {'model': {'name': 'rrea', 'rrea': {'steps': 60}}}
     >>> combine_settings({"model": {"name": "rrea", "rrea": {"steps": 9}}}, {"model": "dual-amn"})
     {'model': {'name': 'dual-amn'}}
+    >>> combine_settings({"features.encoder.model": "my-encoder"})
+    {'features': {'encoder': {'model': 'my-encoder'}}}
     """
     combined: dict[str, Any] = {}
     for source in sources:
@@ -50,9 +52,9 @@ def _nested(flat: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
             value = {name: value}
         if isinstance(value, Mapping):
             value = _nested(value, depth + 1)
-        elif first in (*_NAMED, "division") and isinstance(value, str):
+        elif depth == 1 and first in (*_NAMED, "division") and isinstance(value, str):
             value = {"name": value}
-        elif first == "matching" and isinstance(value, str):
+        elif depth == 1 and first == "matching" and isinstance(value, str):
             value = {"method": value}
         nested = _merged(nested, {first: value})
     return nested

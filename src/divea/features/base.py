@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from divea.config import FeatureSettings
+from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import FeatureRows
 from divea.registry import FEATURES
@@ -68,4 +69,11 @@ class Feature(ABC):
 
 def make_features(settings: FeatureSettings) -> list[Feature]:
     """The features that the settings name, in their order."""
-    return [FEATURES.load(name).from_settings(settings) for name in settings.used]
+    return [_feature_type(name).from_settings(settings) for name in settings.used]
+
+
+def _feature_type(name: str) -> type[Feature]:
+    found: type[Feature] = FEATURES.load(name)
+    if not (isinstance(found, type) and issubclass(found, Feature)):
+        raise InputError(f"the plug-in feature {name!r} is not a divea.features.Feature")
+    return found
