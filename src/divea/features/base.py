@@ -23,6 +23,9 @@ class Feature(ABC):
     uses_known_pairs: ClassVar[bool] = False
     """Whether it learns from known pairs, so that every iteration computes it again."""
 
+    notes: tuple[str, ...] = ()
+    """What a user should know about the last call of `compute`."""
+
     @classmethod
     @abstractmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:

@@ -55,7 +55,7 @@ class Given(Feature):
 
     def __init__(self, source: str | Path, target: str | Path):
         self.source, self.target = usable_path(source), usable_path(target)
-        self.notes: list[str] = []
+        self.notes: tuple[str, ...] = ()
         """What was ignored or missing in the last call, one sentence for each graph."""
 
     @classmethod
@@ -79,7 +79,7 @@ class Given(Feature):
         device: str = "cpu",
         memory: int | None = None,
     ) -> EntityVectors:
-        self.notes = []
+        self.notes = ()
         source = self._rows(self.source, task, "source")
         target = self._rows(self.target, task, "target")
         if source.shape[1] != target.shape[1]:
@@ -126,7 +126,7 @@ class Given(Feature):
         if found < entities:
             parts.append(f"{found} of {entities} {side} entities have a vector")
         if parts:
-            self.notes.append(f"{path}: {'; '.join(parts)}")
+            self.notes += (f"{path}: {'; '.join(parts)}",)
 
 
 def _zeros(entities: int, dimensions: int, path: Path) -> npt.NDArray[np.float16]:

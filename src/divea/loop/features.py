@@ -77,7 +77,8 @@ class LoopFeatures:
         has_literals = self._task.source.attributes is not None or self._task.target.attributes is not None
         # Nobody asked for what is on by default and cannot be there.
         asked = [name for name in missing if has_literals or name not in ("names", "attributes")]
-        return tuple(f"no {name}: the graphs have nothing to compute them from" for name in asked)
+        absent = [f"no {name}: the graphs have nothing to compute them from" for name in asked]
+        return (*absent, *(note for made in self._made for note in made.notes))
 
     def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
         """What structure says about pairs that it was not told."""
