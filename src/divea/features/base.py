@@ -26,6 +26,10 @@ class Feature(ABC):
     notes: tuple[str, ...] = ()
     """What a user should know about the last call of `compute`."""
 
+    is_structural: ClassVar[bool] = False
+    """Whether it comes from the structure of the graphs, as models do. It then starts from seeds alone where
+    there are enough of them."""
+
     @classmethod
     @abstractmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
