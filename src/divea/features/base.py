@@ -35,6 +35,10 @@ class Feature(ABC):
     def from_settings(cls, settings: FeatureSettings) -> Self:
         """Make the feature from the settings of all features."""
 
+    def is_available(self, task: AlignmentTask) -> bool:
+        """Whether the task has what the feature needs; quick, because a run is prepared with it."""
+        return True
+
     @abstractmethod
     def compute(
         self,

@@ -6,7 +6,7 @@ property of the graph that behaves most like one, else the end of the IRI unless
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -46,8 +46,15 @@ class NameTable:
     texts: pa.Array
     languages: pa.Array
     """The language of each name, as in `@en`; empty if none is known."""
-    origin: str
-    """Where the names come from, for people: properties, or the ends of IRIs."""
+    properties: tuple[str, ...]
+    """The properties that the names are values of."""
+    has_iri_ends: bool = False
+    """Whether some names are the ends of IRIs."""
+
+    @property
+    def origin(self) -> str:
+        """Where the names come from, for people."""
+        return ", ".join([*self.properties, *(["the ends of IRIs"] if self.has_iri_ends else [])])
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -65,6 +72,12 @@ class Names(Feature):
     @classmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
         return cls(settings)
+
+    def is_available(self, task: AlignmentTask) -> bool:
+        """Whether both graphs have names."""
+        wanted = self.settings.names
+        tables = find_names(task.source, wanted.source), find_names(task.target, wanted.target)
+        return all(len(table) > 0 for table in tables)
 
     def describe(self) -> dict[str, str]:
         """Where the names of both graphs come from."""
@@ -182,17 +195,17 @@ def _of_properties(graph: KnowledgeGraph, properties: list[str]) -> NameTable:
         languages = pc.if_else(pc.starts_with(kinds, "@"), kinds, pa.scalar("", kinds.type))
     has_name = np.zeros(graph.num_entities, dtype=bool)
     has_name[entities] = True
-    origin = list(properties)
+    has_iri_ends = False
     others = np.flatnonzero(~has_name).astype(np.int32)
     ends = iri_ends(graph.entities.take(pa.array(others)))
     if len(ends) and _share_of_numbers(ends) <= MOST_OPAQUE:
-        origin.append("the ends of IRIs")
+        has_iri_ends = True
         entities = np.concatenate([entities, others])
         texts = pa.concat_arrays([texts, ends.cast(texts.type)])
         languages = pa.concat_arrays([languages, pa.array([""] * len(ends), languages.type)])
     order = np.argsort(entities, kind="stable")
     take = pa.array(order)
-    return NameTable(entities[order], texts.take(take), languages.take(take), ", ".join(origin))
+    return NameTable(entities[order], texts.take(take), languages.take(take), tuple(properties), has_iri_ends)
 
 
 def _share_of_numbers(ends: pa.Array) -> float:
@@ -214,6 +227,9 @@ def _in_languages(table: NameTable, languages: set[str | None]) -> NameTable:
     has_shared[table.entities[is_shared]] = True
     kept: npt.NDArray[np.bool_] = is_shared | ~has_shared[table.entities]
     mask = pa.array(kept)
-    return NameTable(
-        table.entities[kept], table.texts.filter(mask), table.languages.filter(mask), table.origin
+    return replace(
+        table,
+        entities=table.entities[kept],
+        texts=table.texts.filter(mask),
+        languages=table.languages.filter(mask),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from divea.config import Settings
 from divea.errors import InputError
 from divea.features import Feature, make_features
-from divea.features.fusion import FEWEST_PAIRS, learned_weight
+from divea.features.fusion import DEFAULT_WEIGHT, FEWEST_PAIRS, learned_weight
 from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
@@ -19,9 +19,6 @@ from divea.graphs.features import FeatureRows, Features, beside_structure
 
 Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
 """Returns the feature of this name that was made from this, or computes and keeps it."""
-
-DEFAULT_WEIGHT = 0.5
-"""The weight of a feature before anything is known about it."""
 
 DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
 
@@ -86,13 +83,8 @@ class LoopFeatures:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: features that the task has no data for."""
-        missing = [name for name, feature in self._computed.items() if feature is None]
-        has_literals = self._task.source.attributes is not None or self._task.target.attributes is not None
-        # Nobody asked for what is on by default and cannot be there.
-        asked = [name for name in missing if has_literals or name not in ("names", "attributes")]
-        absent = [f"no {name}: the graphs have nothing to compute them from" for name in asked]
-        return (*absent, *(note for made in self._made for note in made.notes))
+        """What a user should know about the features."""
+        return tuple(note for made in self._made for note in made.notes)
 
     def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
         """What structure says about pairs that it was not told."""
