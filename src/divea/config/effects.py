@@ -179,11 +179,12 @@ def conflicts(settings: Settings) -> Iterator[str]:
 
 def _missing_options_of_features(settings: Settings) -> Iterator[str]:
     features = settings.features
+    reason = f"because features.name is {features.name!r}"
     for side in ("source", "target"):
         if "given" in features.used and getattr(features.given, side) is None:
-            yield f"features.given.{side}: expected a file of vectors, because features.name is {features.name!r}"
+            yield f"features.given.{side}: expected a file of vectors, {reason}"
     if "encoder" in features.used and features.encoder.model is None:
-        yield f"features.encoder.model: expected a model, because features.name is {features.name!r}"
+        yield f"features.encoder.model: expected a model, {reason}"
 
 
 def _of_confidence(settings: Settings, option: str) -> Iterator[str]:
