@@ -82,7 +82,7 @@ def convert(
     if given is not None and not _is_folder(given):
         if any(option is not None for option in (source, target, seeds, source_names, target_names)):
             raise InputError(
-                "--source, --target, --seeds and names make a task; they cannot be used with a single file"
+                "--source, --target and --seeds make a task, as names do; none of them is for a single file"
             )
         _convert_file(given, output, for_spreadsheet)
     else:
