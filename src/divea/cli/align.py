@@ -118,7 +118,7 @@ def align(
 
         divea align --source a.nt.gz --target b.ttl --seeds known.tsv --out run -n 20 -s 30000
 
-        divea align --source a.nt.gz --target b.ttl --source-names names.tsv --out run
+        divea align --source a.nt.gz --target b.ttl --source-names names.tsv --seeds known.tsv --out run
 
         divea align pair/task --out run -n 5 --model rrea --set model.rrea.loss=hard --set model.rrea.steps=60
 

@@ -46,11 +46,11 @@ def info(
     """Show a summary of a task: sizes, degrees, components, seeds, names, literals, and warnings.
 
     Names are normalised (lower case, without diacritics and punctuation) before they are counted. A name or
-    value is unique if one entity of its graph has it; those that are unique in both graphs are
-    probable matches.
+    value is unique if one entity of its graph has it. Those that are unique in both graphs are probable
+    matches.
 
-    The last lines are about N parts of the source graph, partitioned as a division does: they show how the
-    seeds are spread over the parts. A part without seeds has nothing to start from.
+    If there are seeds, the last lines are about N parts of the source graph, partitioned as a division does:
+    they show how the seeds are spread over the parts. A part without seeds has nothing to start from.
 
     Examples:
 
@@ -84,7 +84,7 @@ def info(
     console = Console(width=None if Console().is_terminal else 160)
     console.print(_table(summary))
     _print_features(console, features)
-    for number, part in enumerate(summary["parts"], start=1):
+    for number, part in enumerate(summary["parts"] if summary["seeds"] else [], start=1):
         console.print(
             f"part {number} of {len(summary['parts'])}: {part['entities']} source entities, "
             f"{part['seeds']} seeds, {part['near']:.1%} within one hop of an anchor",
