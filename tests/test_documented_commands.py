@@ -24,6 +24,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     r"--device cuda|--gpu-memory": "needs a GPU",
     r"--executor ray": "needs a Ray cluster",
+    r"features\.(given|encoder)\.": "needs files of vectors, or a text encoder",
     r"\.\./shared|divea reproduce|dbp15k/|info zh_en": "reads data sets that are not in the repository",
     r"\bPAIR\b|\bRUN\b|\bNAME\b|\bOUT\b|\bTASK\b|--entities [NX]\b": "holds a placeholder",
     r"^/usr/bin/time": "takes minutes",

@@ -10,11 +10,12 @@ from divea import registry
 from divea.division.strategy import Strategy
 from divea.errors import InputError
 from divea.executors.base import Executor
+from divea.features import Feature
 from divea.formats.layouts import Layout
 from divea.models import Model
-from divea.registry import DIVISIONS, EXECUTORS, LAYOUTS, MODELS
+from divea.registry import DIVISIONS, EXECUTORS, FEATURES, LAYOUTS, MODELS
 
-REGISTRIES = {registry.kind: registry for registry in (MODELS, DIVISIONS, EXECUTORS, LAYOUTS)}
+REGISTRIES = {registry.kind: registry for registry in (MODELS, FEATURES, DIVISIONS, EXECUTORS, LAYOUTS)}
 each_registry = pytest.mark.parametrize("components", REGISTRIES.values(), ids=REGISTRIES)
 
 
@@ -26,13 +27,15 @@ def offer(monkeypatch, group, **components):
 
 def test_the_built_in_names():
     assert MODELS.names() == ["label-propagation", "rrea", "dual-amn", "gcn-align"]
+    assert FEATURES.names() == ["names", "attributes", "propagation", "given", "encoder"]
     assert DIVISIONS.names() == ["joint", "divea", "random", "cps", "sbp", "isbp", "whole"]
     assert EXECUTORS.names() == ["inline", "local", "ray"]
     assert LAYOUTS.names() == ["jape", "openea", "parquet"]
 
 
 @pytest.mark.parametrize(
-    ("components", "interface"), [(MODELS, Model), (DIVISIONS, Strategy), (EXECUTORS, Executor)]
+    ("components", "interface"),
+    [(MODELS, Model), (FEATURES, Feature), (DIVISIONS, Strategy), (EXECUTORS, Executor)],
 )
 def test_every_built_in_component_is_of_its_interface(components, interface):
     for name in components.built_in:
@@ -84,8 +87,8 @@ def test_a_built_in_component_wins_over_an_entry_point_of_the_same_name(componen
 
 def test_listing_names_imports_no_component():
     code = (
-        "import sys; from divea.registry import DIVISIONS, EXECUTORS, LAYOUTS, MODELS; "
-        "[kind.names() for kind in (DIVISIONS, EXECUTORS, LAYOUTS, MODELS)]; "
+        "import sys; from divea.registry import DIVISIONS, EXECUTORS, FEATURES, LAYOUTS, MODELS; "
+        "[kind.names() for kind in (DIVISIONS, EXECUTORS, FEATURES, LAYOUTS, MODELS)]; "
         "heavy = {'torch', 'numpy', 'pyarrow', 'divea.models', 'divea.division', 'divea.executors'}; "
         "sys.exit(bool(heavy & set(sys.modules)))"
     )

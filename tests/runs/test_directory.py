@@ -14,7 +14,8 @@ from divea.division import Whole
 from divea.executors import attempt
 from divea.loop.solve import Solved
 from divea.runs import manifest, prepare
-from divea.runs.directory import RunDirectory, read_solved, write_solved
+from divea.runs.archives import read_solved, write_solved
+from divea.runs.directory import RunDirectory
 from divea.runs.journal import Entry, Journal, read_journal
 from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST
 from divea.runs.manifest import library_versions

@@ -66,6 +66,10 @@ class Progress:
             times = "; ".join(self._times())
             self._line(f"subtask {names} solved in {seconds:.1f} s ({counted}); {times}")
 
+    def _on_features(self, weights: dict[str, float], **facts: Any) -> None:
+        if self._verbose:
+            self._line("weights of features: " + ", ".join(f"{name} {w:.2f}" for name, w in weights.items()))
+
     def _on_learned(self, iteration: int, pseudo_seeds: int) -> None:
         self._pseudo_seeds = pseudo_seeds
         if iteration + 1 < self._eta.iterations:

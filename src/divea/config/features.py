@@ -21,7 +21,7 @@ class GivenOptions(Group):
     """Vectors that were computed elsewhere."""
 
     source: str | None = None
-    """File of the source vectors: Parquet (entity, vector), or npy with rows in the order of the labels."""
+    """File of the source vectors: Parquet (entity, vector), or npy with labels in a .txt file beside it."""
     target: str | None = None
     """File of the target vectors."""
 

@@ -38,6 +38,8 @@ def combine_settings(*sources: Mapping[str, Any]) -> dict[str, Any]:
     {'model': {'name': 'rrea', 'rrea': {'steps': 60}}}
     >>> combine_settings({"model": {"name": "rrea", "rrea": {"steps": 9}}}, {"model": "dual-amn"})
     {'model': {'name': 'dual-amn'}}
+    >>> combine_settings({"features.encoder.model": "my-encoder"})
+    {'features': {'encoder': {'model': 'my-encoder'}}}
     """
     combined: dict[str, Any] = {}
     for source in sources:

@@ -20,6 +20,9 @@ from divea.graphs import Links
 from divea.graphs.ids import marked
 from divea.types import Ids
 
+MOST_LISTED = 3
+"""Targets of each source entity that features bring into its part."""
+
 
 def counterpart_odds(adjacency: csr_array, seeds: Ids) -> np.ndarray:
     """How likely an entity is to have a counterpart, judged by its degree; at most 1.
@@ -108,6 +111,40 @@ def discover_candidates(
 
     for chosen in in_parallel(choose, near.regions()):
         yield from chosen
+
+
+def listed_bonus(listed: csr_array, parts: Ids, count: int, unmatched: Ids) -> csr_array:
+    """For each part, how well target entities fit one of its unmatched entities by name or the like.
+
+    Only the `MOST_LISTED` best targets of a source count, so that a common name does not fill a part.
+
+    Parameters
+    ----------
+    listed
+        Scores of pairs, source x target.
+    parts
+        The part of every source entity, -1 for none.
+    count
+        The number of parts.
+
+    Examples
+    --------
+    >>> listed = csr_array(np.array([[0.0, 0.5], [0.9, 0.0]], dtype=np.float32))
+    >>> listed_bonus(listed, np.array([0, 1]), 2, np.array([0, 1])).toarray().round(1).tolist()
+    [[0.0, 0.5], [0.8999999761581421, 0.0]]
+    """
+    own = unmatched[parts[unmatched] >= 0]
+    rows = listed[own]
+    lengths = np.diff(rows.indptr)
+    row = np.repeat(np.arange(len(own)), lengths)
+    order = np.lexsort((rows.indices, -rows.data, row))
+    rank = np.arange(len(row)) - np.repeat(rows.indptr[:-1], lengths)
+    best = order[rank < MOST_LISTED]
+    ends = parts[own][row[best]], rows.indices[best]
+    bonus = csr_array((rows.data[best], ends), shape=(count, listed.shape[1]))
+    bonus.sum_duplicates()
+    bonus.data = np.minimum(bonus.data, 1).astype(np.float32)
+    return bonus
 
 
 def candidate_weights(locality: torch.Tensor, bonus: torch.Tensor, beta: float) -> torch.Tensor:

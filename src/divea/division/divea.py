@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from divea.config import DivisionSettings
 from divea.division.context import connect_candidates, pick_contexts
-from divea.division.discovery import discover_candidates
+from divea.division.discovery import discover_candidates, listed_bonus
 from divea.division.groups import group_source, members_of, target_anchors
 from divea.division.locality import LOCALITIES
 from divea.division.parallel import in_parallel
@@ -175,6 +175,9 @@ class DivEA(Strategy):
         if feedback is not None:
             links = links.union(feedback.pseudo_seeds)
             similarity = feedback.similarity
+            if feedback.listed is not None:
+                bonus = listed_bonus(feedback.listed, groups, len(unmatched), task.unmatched_source)
+                similarity = bonus if similarity is None else similarity + bonus
         return list(
             discover_candidates(
                 task.target.adjacency,

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from divea.config import DivisionSettings
-from divea.division.discovery import discover_candidates
+from divea.division.discovery import discover_candidates, listed_bonus
 from divea.division.divea import DivEA
 from divea.division.groups import members_of, renumbered
 from divea.division.partition import partition
@@ -102,7 +102,8 @@ class Joint(Strategy):
         room_for_known = 2 * np.array([len(pairs) for pairs in known])
         room_for_context = (spare - room_for_known) // 2
         contexts = self._source_context(task, links, parts, room_for_context)
-        candidates = self._candidates(task, links, parts, room - room_for_known - room_for_context)
+        counts = room - room_for_known - room_for_context
+        candidates = self._candidates(task, links, parts, counts, feedback.listed)
         subtasks = _assemble(task, parts.unmatched, anchors, known, list(contexts), list(candidates))
         previous = feedback.previous
         if previous is None:
@@ -183,9 +184,19 @@ class Joint(Strategy):
         )
 
     def _candidates(
-        self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
+        self,
+        task: AlignmentTask,
+        links: Links,
+        parts: JointParts,
+        counts: np.ndarray,
+        listed: csr_array | None,
     ) -> Iterator[Ids]:
-        """For each part, its own unmatched target entities, then the nearest ones of other parts."""
+        """For each part, its own unmatched target entities, then those of other parts that are nearest by
+        structure or listed by features.
+        """
+        bonus = None
+        if listed is not None:
+            bonus = listed_bonus(listed, parts.source, len(counts), task.unmatched_source)
         return self._nearest(
             task.target,
             links,
@@ -195,6 +206,7 @@ class Joint(Strategy):
             weight=MEMBER_WEIGHT,
             taken=task.seeds.target,
             side="target",
+            bonus=bonus,
         )
 
     def _nearest(
@@ -208,11 +220,12 @@ class Joint(Strategy):
         weight: float,
         taken: Ids,
         side: str,
+        bonus: csr_array | None = None,
     ) -> Iterator[Ids]:
         """For each part, the `counts` nearest entities of a graph, none of them an anchor.
 
         `links` lead from the other graph, whose entities have `other_parts`, into this one, whose entities
-        have `own_parts` and get `weight` in their own part.
+        have `own_parts` and get `weight` in their own part. `bonus` is added, part x entity.
         """
         assigned = np.flatnonzero(own_parts >= 0)
         membership = csr_array(
@@ -226,7 +239,7 @@ class Joint(Strategy):
             counts,
             taken=taken,
             locality=self.first.settings.locality,
-            bonus=membership,
+            bonus=membership if bonus is None else membership + bonus,
             random_seed=self.first.random_seed,
             device=self.first.device,
             side=side,

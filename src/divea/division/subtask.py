@@ -146,6 +146,8 @@ class Feedback:
     """Confident matches of the previous iteration. Their entities stay unmatched."""
     similarity: csr_array | None = None
     """Similarity weight (Eq. 4) of each part and target entity; see `discovery.similarity_weights`."""
+    listed: csr_array | None = None
+    """The scores of pairs that features list, such as those with similar names; source x target."""
 
 
 def _sorted(ids: np.ndarray) -> Ids:

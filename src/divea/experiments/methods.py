@@ -36,6 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 COMMON: dict[str, Any] = {
     "iterations": 5,
+    "features": "none",
     "matching": {"method": "sinkhorn", "threshold": 0.5, "average": 1},
     "confidence.held_back": 0.0,
     # A target further down adds less than .01 to the reciprocal rank.

@@ -78,7 +78,8 @@ class AttributeValues(Feature):
 
     def __init__(self, settings: FeatureSettings | None = None):
         self.settings = settings or FeatureSettings()
-        self._properties: tuple[list[Property], list[Property]] | None = None
+        self._task: AlignmentTask | None = None
+        self._properties: tuple[list[Property], list[Property]] = [], []
         self._candidates: csr_array | None = None
         self.learned: list[PropertyPair] = []
         """What was learned from the known pairs of the last call."""
@@ -96,7 +97,8 @@ class AttributeValues(Feature):
         device: str = "cpu",
         memory: int | None = None,
     ) -> PairScores | None:
-        if self._properties is None:
+        if self._task is not task:
+            self._task, self._candidates = task, None
             self._properties = read_properties(task, self.settings)
         source, target = self._properties
         if not source or not target:
@@ -116,7 +118,7 @@ class AttributeValues(Feature):
         ]
 
     def _learned_scores(self, task: AlignmentTask, known: Links, random_seed: int) -> csr_array:
-        assert self._properties is not None and self._candidates is not None
+        assert self._candidates is not None
         draw = np.random.default_rng([random_seed, _SALT])
         sample = known.pairs[np.sort(draw.permutation(len(known))[:_MOST_KNOWN])]
         pairs, is_match = _examples(sample, self._candidates, draw)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from divea.config import FeatureSettings
+from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import FeatureRows
 from divea.registry import FEATURES
@@ -21,6 +22,9 @@ class Feature(ABC):
     name: ClassVar[str]
     uses_known_pairs: ClassVar[bool] = False
     """Whether it learns from known pairs, so that every iteration computes it again."""
+
+    notes: tuple[str, ...] = ()
+    """What a user should know about the last call of `compute`."""
 
     @classmethod
     @abstractmethod
@@ -53,7 +57,26 @@ class Feature(ABC):
             Bytes that the computation may take on the device.
         """
 
+    def made_from(self, task: AlignmentTask) -> str | None:
+        """A checksum of what the feature is made from, if it is worth keeping with the run; else None."""
+        return None
+
+    def describe(self) -> Any:
+        """What the last call of `compute` found or learned, as plain JSON types; None for nothing."""
+        return None
+
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the files that the feature reads, by the name of the setting."""
+        return {}
+
 
 def make_features(settings: FeatureSettings) -> list[Feature]:
     """The features that the settings name, in their order."""
-    return [FEATURES.load(name).from_settings(settings) for name in settings.used]
+    return [_feature_type(name).from_settings(settings) for name in settings.used]
+
+
+def _feature_type(name: str) -> type[Feature]:
+    found: type[Feature] = FEATURES.load(name)
+    if not (isinstance(found, type) and issubclass(found, Feature)):
+        raise InputError(f"the plug-in feature {name!r} is not a divea.features.Feature")
+    return found

@@ -10,18 +10,15 @@ Names that are useless, or wrong for some entities, choose badly, and get a smal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.graphs import Links
-from divea.graphs.features import EntityVectors, FeatureRows, Features, PairScores
+from divea.graphs.features import EntityVectors, FeatureRows, PairScores
 from divea.matching.sinkhorn import TEMPERATURE
-
-DEFAULT_WEIGHT = 0.5
-"""The weight of a feature before anything is known about it."""
 
 FEWEST_PAIRS, MOST_PAIRS = 50, 5000
 """Known pairs below which no weight is learned, and above which a sample of them is enough."""
@@ -36,26 +33,13 @@ _SALT = 0xF05E
 Numbers = npt.NDArray[np.float64]
 
 
-def weighted(features: Features, judges: Links, random_seed: int = 0) -> Features:
-    """The features with weights that are learned from known pairs, without those that are worth nothing.
+def learned_weight(feature: FeatureRows, judges: Links, random_seed: int = 0) -> float:
+    """The weight of a feature, from known pairs; 0 if its scores do not prefer them.
 
     Parameters
     ----------
     judges
-        Pairs that are known to match and that the features have not seen. With fewer than `FEWEST_PAIRS`,
-        all weights are `DEFAULT_WEIGHT`.
-    """
-    if len(judges) < FEWEST_PAIRS:
-        return tuple(replace(feature, weight=DEFAULT_WEIGHT) for feature in features)
-    if len(judges) > MOST_PAIRS:
-        order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
-        judges = Links.from_pairs(judges.pairs[np.sort(order)])
-    found = [replace(feature, weight=learn_weight(feature, judges)) for feature in features]
-    return tuple(feature for feature in found if feature.weight > 0)
-
-
-def learn_weight(feature: FeatureRows, judges: Links) -> float:
-    """The weight of a feature, from known pairs; 0 if its scores do not prefer them.
+        Pairs that are known to match and that the feature has not seen.
 
     Examples
     --------
@@ -65,9 +49,12 @@ def learn_weight(feature: FeatureRows, judges: Links) -> float:
     >>> scores = csr_array(np.eye(100, dtype=np.float32) + 0.1 * np.roll(np.eye(100), 1, axis=1))
     >>> feature = PairScores("names", ids, ids, scores.astype(np.float32))
     >>> right, wrong = Links(ids, ids), Links(ids, np.roll(ids, 50))
-    >>> learn_weight(feature, right) > 0.1, learn_weight(feature, wrong)
+    >>> learned_weight(feature, right) > 0.1, learned_weight(feature, wrong)
     (True, 0.0)
     """
+    if len(judges) > MOST_PAIRS:
+        order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
+        judges = Links.from_pairs(judges.pairs[np.sort(order)])
     choices = _choices(feature, judges)
     slope = _fitted_slope(choices)
     return round(float(np.clip(slope * TEMPERATURE, 0, 2)), 4) if slope > 0 else 0.0
@@ -102,7 +89,9 @@ def _choices(feature: FeatureRows, judges: Links) -> _Choices:
     return _Choices(listed.indptr.astype(np.int64), listed.data.astype(np.float64), is_chosen)
 
 
-def nearest_vectors(feature: EntityVectors, sources: np.ndarray, device: str = "cpu") -> csr_array:
+def nearest_vectors(
+    feature: EntityVectors, sources: np.ndarray, device: str = "cpu", count: int = _LISTED
+) -> csr_array:
     """The cosines of the nearest targets of some sources."""
     import torch
 
@@ -112,7 +101,7 @@ def nearest_vectors(feature: EntityVectors, sources: np.ndarray, device: str = "
     rows, others = (
         torch.from_numpy(np.asarray(side).astype(np.float32)).to(device) for side in (wanted, feature.target)
     )
-    count = min(_LISTED, len(others))
+    count = min(count, len(others))
     blocks = cosine_blocks(
         UnitRows(rows, np.arange(len(rows))), UnitRows(others, np.arange(len(others))), 1 << 28
     )

@@ -60,10 +60,15 @@ class Names(Feature):
 
     def __init__(self, settings: FeatureSettings | None = None):
         self.settings = settings or FeatureSettings()
+        self._origins: dict[str, str] = {}
 
     @classmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
         return cls(settings)
+
+    def describe(self) -> dict[str, str]:
+        """Where the names of both graphs come from."""
+        return self._origins
 
     def compute(
         self,
@@ -78,6 +83,7 @@ class Names(Feature):
         target = find_names(task.target, self.settings.names.target)
         if not len(source) or not len(target):
             return None
+        self._origins = {"source": source.origin, "target": target.origin}
         source, target = same_language_first(source, target)
         vectors = token_vectors(source.texts, target.texts)
         found = nearest_of_both(vectors.source, vectors.target, self.settings.nearest)

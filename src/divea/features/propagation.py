@@ -16,8 +16,8 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import EntityVectors, all_ids
 from divea.models.label_propagation import LabelPropagation
 
-OPTIONS = LabelPropagationOptions(labels=512, heads=64, width=8, rounds=1)
-"""512 dimensions of two bytes an entity."""
+OPTIONS = LabelPropagationOptions(labels=1024, heads=256, width=8, rounds=1)
+"""2048 dimensions of two bytes an entity."""
 
 
 class Propagation(Feature):
@@ -48,4 +48,4 @@ class Propagation(Feature):
         whole = AlignmentTask(task.source, task.target, known)
         found = model.embed(whole, random_seed=random_seed, device=device)
         source, target = (side.cpu().numpy().astype(np.float16) for side in (found.source, found.target))
-        return EntityVectors(self.name, *all_ids(task), source, target)
+        return EntityVectors(self.name, *all_ids(task), source, target, is_structure=True)

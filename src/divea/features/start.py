@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from divea.graphs import Links
-from divea.graphs.features import Features, PairScores
+from divea.graphs.features import Features, PairScores, total_scores
 from divea.matching.sinkhorn import TEMPERATURE
 
 LEAST_PROBABILITY = 0.5
@@ -21,6 +20,7 @@ def sure_pairs(features: Features) -> Links:
 
     Examples
     --------
+    >>> from scipy.sparse import csr_array
     >>> ids = np.arange(2, dtype=np.int32)
     >>> scores = csr_array(np.array([[0.9, 0.0], [0.3, 0.3]], dtype=np.float32))
     >>> sure_pairs((PairScores("names", ids, ids, scores),)).pairs.tolist()
@@ -29,7 +29,8 @@ def sure_pairs(features: Features) -> Links:
     pairs = [feature for feature in features if isinstance(feature, PairScores)]
     if not pairs:
         return Links.from_pairs([])
-    total = csr_array(sum(feature.weight * feature.scores for feature in pairs))
+    total = total_scores(features)
+    assert total is not None
     row = np.repeat(np.arange(total.shape[0]), np.diff(total.indptr))
     column, score = total.indices, total.data.astype(np.float64)
     by_row = _share(score, row, total.shape[0], total.shape[1])

@@ -1,4 +1,4 @@
-"""Parquet files of triples or links, with columns of labels or of integer ids.
+"""Parquet files of triples, links or vectors, with columns of labels or of integer ids.
 
 A Parquet file of a few kilobytes can hold billions of rows, and a label of a megabyte in each of them. No
 file is read that would expand to more than `MOST_EXPANSION` times its size and `FREE_EXPANSION` bytes.
@@ -125,6 +125,53 @@ def read_whole_table(path: Path, schema: pa.Schema) -> pa.Table:
             _refuse_expansion(path, text_bytes)
             tables.append(table)
         return pa.concat_tables(tables)
+
+
+def read_label_and_list(path: Path, label: str, values: str) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """A column of labels and one of lists of floating-point numbers, in batches.
+
+    Raises InputError if the columns are of other types or have missing values, or if the file expands too
+    much. The lists of a batch may differ in length.
+    """
+    with _opened(path) as file:
+        _require_label_columns(file.schema_arrow, [label], path)
+        _require_list_column(file.schema_arrow, values, path)
+        names = [label, values]
+        pages = read_pages(path, file, names)
+        _refuse_expansion(path, pages.expanded)
+        rows = _rows_at_a_time(pages, _most_expanded(path) // 2)
+        # The first list says how long lists are.
+        first = next(
+            (batch for batch in file.iter_batches(batch_size=1, columns=[values]) if len(batch)), None
+        )
+        length = 0 if first is None else len(_plain_list(first.column(0), values, path).flatten())
+        rows = max(1, min(rows, _BATCH_BYTES // max(8 * length, 1)))
+        text_bytes = 0
+        for table in _batches(file, names, rows):
+            labels = _labels_of_column(table[label].combine_chunks(), label, path)
+            text_bytes += _text_bytes(labels, keep=True)
+            _refuse_expansion(path, text_bytes)
+            yield labels.cast(LABEL), _plain_list(table[values].combine_chunks(), values, path)
+
+
+def _require_list_column(schema: pa.Schema, name: str, path: Path) -> None:
+    if name not in schema.names:
+        raise InputError(f"has no column '{name}' (found: {', '.join(schema.names)})", path=path)
+    if schema.names.count(name) > 1:
+        raise InputError(f"the column '{name}' appears twice", path=path)
+    kind = schema.field(name).type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not (is_list and pa.types.is_floating(kind.value_type)):
+        raise InputError(f"the column '{name}' is of type {kind}, not lists of floats", path=path)
+
+
+def _plain_list(column: pa.Array, name: str, path: Path) -> pa.Array:
+    """The column, which must not have missing values, nor lists with missing values."""
+    column.validate(full=True)
+    missing = column.null_count or column.flatten().null_count
+    if missing:
+        raise InputError(f"the column '{name}' has {missing} missing values", path=path)
+    return column
 
 
 def _require_label_columns(schema: pa.Schema, names: Sequence[str], path: Path) -> None:

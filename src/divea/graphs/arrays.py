@@ -69,11 +69,38 @@ def open_array(path: Path, kind: type[np.number[Any]], columns: int | None = Non
         The number of columns, None for an array of one dimension.
     """
     dtype = np.dtype(kind)
-    end_of_shape = b"," if columns is None else b", %d" % columns
+    what = "one column" if columns is None else f"{columns} columns"
+    return _mapped(
+        path,
+        re.escape(dtype.str.encode()),
+        b"" if columns is None else b" %d" % columns,
+        f"is no .npy file of {dtype.name} numbers in {what}",
+    )
+
+
+def open_matrix(path: Path) -> np.ndarray:
+    """The matrix of an .npy file of float16, float32 or float64 numbers, memory-mapped and read-only.
+
+    Raises InputError if the file does not hold exactly the rows of numbers that its header declares.
+    """
+    what = "is no .npy file of float16, float32 or float64 numbers in rows and columns, as np.save writes it"
+    return _mapped(path, rb"<f[248]", rb" \d{1,18}", what)
+
+
+def _mapped(path: Path, kinds: bytes, columns: bytes, otherwise: str) -> np.ndarray:
+    """The array of an .npy file, memory-mapped.
+
+    Parameters
+    ----------
+    kinds, columns
+        Patterns of the type of its numbers, and of what follows the number of rows in its shape.
+    otherwise
+        The message if the file is no such array.
+    """
     # The text that `np.save` writes. numpy's own reader evaluates the header as Python, with its surprises.
     header = re.compile(
-        rb"\x93NUMPY\x01\0(..)\{'descr': '%s', 'fortran_order': False, 'shape': \((\d{1,18})%s\), \} *\n"
-        % (re.escape(dtype.str.encode()), end_of_shape),
+        rb"\x93NUMPY\x01\0(..)\{'descr': '(%s)', 'fortran_order': False, 'shape': \((\d{1,18}),(%s)\), \} *\n"
+        % (kinds, columns),
         re.DOTALL,
     )
     with _opening(path):
@@ -81,9 +108,9 @@ def open_array(path: Path, kind: type[np.number[Any]], columns: int | None = Non
             found = header.match(file.read(_NPY_START))
             size = file.seek(0, 2)
         if found is None or found.end() != 10 + int.from_bytes(found[1], "little"):
-            what = "one column" if columns is None else f"{columns} columns"
-            raise InputError(f"is no .npy file of {dtype.name} numbers in {what}", path=path)
-        shape = (int(found[2]),) if columns is None else (int(found[2]), columns)
+            raise InputError(otherwise, path=path)
+        dtype = np.dtype(found[2].decode())
+        shape = (int(found[3]), int(found[4])) if found[4] else (int(found[3]),)
         if size != found.end() + math.prod(shape) * dtype.itemsize:
             raise InputError("is damaged (its size does not fit the shape in its header)", path=path)
         return np.memmap(path, dtype, "r", found.end(), shape)

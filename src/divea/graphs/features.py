@@ -76,6 +76,8 @@ class EntityVectors:
     """One row for each of `source_ids`."""
     target: Rows
     weight: float = 1.0
+    is_structure: bool = False
+    """Whether the vectors come from the structure of the graphs, as those of models do."""
 
     def take(self, source: Ids, target: Ids) -> EntityVectors:
         """The feature of some entities; both lists of ids are sorted and part of those here."""
@@ -86,6 +88,7 @@ class EntityVectors:
             np.asarray(self.source[np.searchsorted(self.source_ids, source)]),
             np.asarray(self.target[np.searchsorted(self.target_ids, target)]),
             self.weight,
+            self.is_structure,
         )
 
     @property
@@ -103,6 +106,32 @@ def all_ids(task: AlignmentTask) -> tuple[Ids, Ids]:
     """The ids of all source and of all target entities."""
     sizes = task.source.num_entities, task.target.num_entities
     return np.arange(sizes[0], dtype=np.int32), np.arange(sizes[1], dtype=np.int32)
+
+
+def total_scores(features: Features) -> csr_array | None:
+    """The weighted sum of all scores of pairs, source x target; None if there are none."""
+    pairs = [feature for feature in features if isinstance(feature, PairScores)]
+    return csr_array(sum(feature.weight * feature.scores for feature in pairs)) if pairs else None
+
+
+def scores_at(
+    scores: csr_array, source: npt.NDArray[np.integer[Any]], target: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.float64]:
+    """The scores of single pairs.
+
+    >>> scores_at(csr_array(np.array([[0.0, 0.5]])), np.array([0, 0]), np.array([1, 0])).tolist()
+    [0.5, 0.0]
+    """
+    if not len(source):
+        return np.zeros(0)
+    return np.asarray(scores[source, target], dtype=np.float64).ravel()
+
+
+def beside_structure(features: Features) -> Features:
+    """The features that do not come from the structure of the graphs."""
+    return tuple(
+        feature for feature in features if not (isinstance(feature, EntityVectors) and feature.is_structure)
+    )
 
 
 def take_features(features: Features, source: Ids, target: Ids) -> Features:

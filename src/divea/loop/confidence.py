@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from scipy.sparse import csr_array
 
 from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import Features, PairScores, scores_at
 from divea.types import Ids, Matches
 
 FEWEST_PAIRS = 30
@@ -171,17 +173,28 @@ def _without(task: AlignmentTask, order: npt.NDArray[np.int64], hidden: slice) -
     return AlignmentTask(task.source, task.target, kept), Links.from_pairs(pairs[order[hidden]])
 
 
-def pair_features(assignment: Assignment, matches: Matches, task: AlignmentTask) -> Numbers:
-    """Features of each assigned pair, one column per feature."""
+def pair_features(
+    assignment: Assignment, matches: Matches, task: AlignmentTask, features: Features = ()
+) -> Numbers:
+    """What confidence is learned from: some figures of each assigned pair, one column each.
+
+    Parameters
+    ----------
+    features
+        Features of the entities, such as names; the score of a pair is one more column for each.
+    """
+    listed = [item for item in features if isinstance(item, PairScores)]
     if not len(assignment):
-        return np.zeros((0, 6))
+        return np.zeros((0, 6 + len(listed)))
     score = matches.score[assignment.row, assignment.rank].astype(np.float64)
     leaders = matches.score[assignment.row, :2].astype(np.float64)
     runner_up = leaders[:, -1] if leaders.shape[1] > 1 else 0
     rival = np.where(assignment.rank == 0, runner_up, leaders[:, 0])
     margin = score - np.where(np.isfinite(rival), rival, 0)
     mutual = matches.mutual[assignment.row] & (assignment.rank == 0)
-    support, possible = _neighbour_support(assignment, np.clip(score, 0, 1), task)
+    matched = _matches_by_weight(assignment, np.clip(score, 0, 1), task)
+    support, possible = neighbour_support((assignment.source, assignment.target), matched, task)
+    columns = [scores_at(item.scores, assignment.source, assignment.target) for item in listed]
     return np.stack(
         [
             score,
@@ -190,24 +203,37 @@ def pair_features(assignment: Assignment, matches: Matches, task: AlignmentTask)
             mutual.astype(np.float64),
             np.log1p(support),
             support / np.maximum(possible, 1),
+            *columns,
         ],
         axis=1,
     )
 
 
-def _neighbour_support(
-    assignment: Assignment, weight: Numbers, task: AlignmentTask
-) -> tuple[Numbers, Numbers]:
-    """How many neighbours of a pair's ends match each other, by weight, and the most that could."""
+def _matches_by_weight(assignment: Assignment, weight: Numbers, task: AlignmentTask) -> csr_array:
+    """The seeds with weight 1 and the assigned pairs with their weights, as source x target."""
     ends = (
         np.concatenate([task.seeds.source, assignment.source]),
         np.concatenate([task.seeds.target, assignment.target]),
     )
     values = np.concatenate([np.ones(len(task.seeds)), weight]).astype(np.float32)
-    match = csr_array((values, ends), shape=(task.source.num_entities, task.target.num_entities))
+    return csr_array((values, ends), shape=(task.source.num_entities, task.target.num_entities))
+
+
+def neighbour_support(
+    pairs: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
+    matches: csr_array,
+    task: AlignmentTask,
+) -> tuple[Numbers, Numbers]:
+    """How many neighbours of a pair's ends match each other, by weight, and the most that could.
+
+    Parameters
+    ----------
+    matches
+        The weight of each match, as source x target.
+    """
     source, target = (_unweighted(graph.adjacency) for graph in (task.source, task.target))
-    support = (source[assignment.source] @ match).multiply(target[assignment.target]).sum(axis=1)
-    degrees = np.diff(source.indptr)[assignment.source], np.diff(target.indptr)[assignment.target]
+    support = (source[pairs[0]] @ matches).multiply(target[pairs[1]]).sum(axis=1)
+    degrees = np.diff(source.indptr)[pairs[0]], np.diff(target.indptr)[pairs[1]]
     return np.asarray(support, dtype=np.float64).ravel(), np.minimum(*degrees).astype(np.float64)
 
 

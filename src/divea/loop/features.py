@@ -4,34 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from divea.config import Settings
 from divea.errors import InputError
 from divea.features import Feature, make_features
-from divea.features.fusion import FEWEST_PAIRS, weighted
-from divea.features.judges import pairs_of_structure
+from divea.features.fusion import FEWEST_PAIRS, learned_weight
+from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.features import FeatureRows, Features
+from divea.graphs.features import FeatureRows, Features, beside_structure
 
-Keep = Callable[[str, Callable[[], FeatureRows | None]], FeatureRows | None]
-"""Returns a feature that was computed before, or computes and keeps it."""
+Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
+"""Returns the feature of this name that was made from this, or computes and keeps it."""
+
+DEFAULT_WEIGHT = 0.5
+"""The weight of a feature before anything is known about it."""
+
+DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
 
 
 class LoopFeatures:
     """Computes the features of each iteration of a loop."""
 
-    def __init__(self, task: AlignmentTask, settings: Settings, device: str = "cpu"):
-        self._task, self._settings, self._device = task, settings, device
+    def __init__(
+        self, task: AlignmentTask, settings: Settings, device: str = "cpu", keep: Keep | None = None
+    ):
+        self._task, self._settings, self._device, self._keep = task, settings, device, keep
         self._made = make_features(settings.features)
-        self._static: dict[str, FeatureRows | None] = {}
-        self._judges = Links.from_pairs([])
+        self._computed: dict[str, FeatureRows | None] = {}
         self._weights: dict[str, float] = {}
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
-        """The features of an iteration.
+        """The features of an iteration; those that are worth nothing are left out.
 
         Parameters
         ----------
@@ -42,50 +49,70 @@ class LoopFeatures:
         hidden
             Seeds that the iteration must not see, but that may judge what it sees.
         """
-        if not self._made:
-            return ()
         known = visible.seeds.union(_apart_from(pseudo_seeds, hidden))
-        computed = {made.name: self._computed(made, known) for made in self._made}
-        present: Features = tuple(feature for feature in computed.values() if feature is not None)
-        judges = self._chosen_judges(visible, pseudo_seeds)
-        found: list[FeatureRows] = []
+        for made in self._made:
+            if made.uses_known_pairs or made.name not in self._computed:
+                self._computed[made.name] = self._compute(made, known)
+        present = tuple(feature for feature in self._computed.values() if feature is not None)
+        others = beside_structure(present)
+        if others:
+            judges, least = self._judges(visible, pseudo_seeds), DEFAULT_WEIGHT
+            self._weights |= {item.name: _weight(item, judges, least) for item in others}
         for feature in present:
-            is_blind = feature.name == "propagation"
-            if is_blind:
-                if len(hidden) >= FEWEST_PAIRS or feature.name not in self._weights:
-                    self._weights[feature.name] = _weight_of(feature, hidden, 1.0)
-            else:
-                self._weights[feature.name] = _weight_of(feature, judges, None)
-            found.append(replace(feature, weight=self._weights[feature.name]))
-        # Propagation and the model are both structure: what counts against the one counts against both.
-        structure = 1 + sum(feature.weight for feature in found if feature.name == "propagation")
-        found = [
-            feature if feature.name == "propagation" else replace(feature, weight=structure * feature.weight)
-            for feature in found
-        ]
-        return tuple(feature for feature in found if feature.weight > 0)
+            if feature not in others and (len(hidden) >= FEWEST_PAIRS or feature.name not in self._weights):
+                # Structure has seen the visible seeds, so only hidden ones can judge it.
+                self._weights[feature.name] = _weight(feature, hidden, DEFAULT_WEIGHT_OF_STRUCTURE)
+        # Structural features and the model are one kind of evidence: names have to outweigh both.
+        structure = 1 + sum(self._weights[item.name] for item in present if item not in others)
+        return tuple(
+            replace(item, weight=self._weights[item.name] * (structure if item in others else 1.0))
+            for item in present
+            if self._weights[item.name] > 0
+        )
 
-    def _computed(self, made: Feature, known: Links) -> FeatureRows | None:
-        settings = self._settings
-        if made.uses_known_pairs or made.name not in self._static:
-            self._static[made.name] = made.compute(
-                self._task, known, random_seed=settings.random_seed, device=self._device
-            )
-        return self._static[made.name]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: features that the task has no data for."""
+        missing = [name for name, feature in self._computed.items() if feature is None]
+        has_literals = self._task.source.attributes is not None or self._task.target.attributes is not None
+        # Nobody asked for what is on by default and cannot be there.
+        asked = [name for name in missing if has_literals or name not in ("names", "attributes")]
+        absent = [f"no {name}: the graphs have nothing to compute them from" for name in asked]
+        return (*absent, *(note for made in self._made for note in made.notes))
 
-    def _chosen_judges(self, visible: AlignmentTask, pseudo_seeds: Links) -> Links:
+    def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
+        """What structure says about pairs that it was not told."""
+        random_seed = self._settings.random_seed
+        return Structure.of(visible, pseudo_seeds, random_seed=random_seed, device=self._device)
+
+    def describe(self, features: Features) -> dict[str, Any]:
+        """What was learned about features, as plain JSON types."""
+        used = {feature.name: round(feature.weight, 4) for feature in features}
+        known = {made.name: made.describe() for made in self._made if made.name in used}
+        return {
+            "weights": {made.name: used.get(made.name, 0.0) for made in self._made},
+            **{name: text for name, text in known.items() if text},
+        }
+
+    def _compute(self, made: Feature, known: Links) -> FeatureRows | None:
+        def compute() -> FeatureRows | None:
+            random_seed = self._settings.random_seed
+            return made.compute(self._task, known, random_seed=random_seed, device=self._device)
+
+        made_from = made.made_from(self._task)
+        if made_from is None or self._keep is None:
+            return compute()
+        return self._keep(made.name, made_from, compute)
+
+    def _judges(self, visible: AlignmentTask, pseudo_seeds: Links) -> Links:
         """The seeds if they are enough, else pairs that structure alone is sure of."""
         if len(visible.seeds) >= FEWEST_PAIRS or not len(pseudo_seeds):
             return visible.seeds
-        random_seed = self._settings.random_seed
-        return pairs_of_structure(visible, pseudo_seeds, random_seed=random_seed, device=self._device)
+        return self.structure(visible, pseudo_seeds).sure
 
 
-def _weight_of(feature: FeatureRows, judges: Links, default: float | None) -> float:
-    if len(judges) < FEWEST_PAIRS and default is not None:
-        return default
-    found = weighted((feature,), judges)
-    return found[0].weight if found else 0.0
+def _weight(feature: FeatureRows, judges: Links, default: float) -> float:
+    return default if len(judges) < FEWEST_PAIRS else learned_weight(feature, judges)
 
 
 def _apart_from(pairs: Links, hidden: Links) -> Links:
@@ -99,7 +126,8 @@ def starting_pairs(task: AlignmentTask, features: Features) -> Links:
     pairs = sure_pairs(features)
     if not len(pairs) and not len(task.seeds):
         raise InputError(
-            "nothing to start from: there are no seeds, and no names or attribute values that both graphs "
-            "share; give known matches with --seeds, or names with --source-names and --target-names"
+            "nothing to start from: the task has no seeds (known matches), and no names or attribute values "
+            "by which pairs can be told; give seeds with --seeds, or names with --source-names and "
+            "--target-names"
         )
     return pairs

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +24,21 @@ from divea.division import Division, Feedback, Subtask, make_strategy
 from divea.division.discovery import similarity_weights
 from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.features import Features
+from divea.graphs.features import Features, total_scores
 from divea.loop.confidence import (
     FEWEST_PAIRS,
     Assignment,
     Calibration,
     Judged,
+    Numbers,
     calibrate,
     folds,
     hold_back,
     judge,
     pair_features,
 )
-from divea.loop.features import LoopFeatures, starting_pairs
+from divea.loop.decoys import calibrate_without_seeds
+from divea.loop.features import Keep, LoopFeatures, starting_pairs
 from divea.loop.merge import assign, average, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.loop.solve import Solved
@@ -97,6 +100,10 @@ class Outcome:
     iterations: int
     division: Division
     """The division of the last iteration."""
+    learned: dict[str, Any] = field(default_factory=dict)
+    """What was learned about the features, as plain JSON types."""
+    without_seeds: bool = False
+    """Whether the calibration comes from sure pairs and decoys instead of seeds."""
 
 
 def run_loop(
@@ -105,16 +112,28 @@ def run_loop(
     solve: Solver,
     observe: Observer | None = None,
     device: str = "cpu",
+    keep: Keep | None = None,
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
     Raises CalibrationError if the settings have a confidence threshold and confidence cannot be calibrated.
+
+    Parameters
+    ----------
+    solve
+        Solves the subtasks of each iteration.
+    observe
+        Called with what each iteration found.
+    device
+        Where features are computed.
+    keep
+        Keeps features that are expensive to compute.
     """
-    calibration = _cross_validated(task, settings, solve, device)
+    calibration = _cross_validated(task, settings, solve, device, keep)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve, device=device)
+    loop = _Loop(task, settings, solve, device=device, keep=keep)
     for number in range(settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
         is_last = number == settings.iterations - 1
@@ -126,7 +145,15 @@ def run_loop(
 
     assignment, matches = loop.assignment(), loop.matches
     confidence = np.full(matches.score.shape, np.nan)
-    features = pair_features(assignment, matches, task)
+    features = pair_features(assignment, matches, task, loop.features)
+    without_seeds = calibration is None and bool(loop.features)
+    if without_seeds:
+        calibration, features = loop.calibrated_without_seeds(task)
+    if calibration is None and settings.confidence.has_threshold:
+        raise CalibrationError(
+            f"confidence cannot be calibrated: {len(task.seeds)} seeds are too few, and too few pairs are "
+            "sure by their names or attribute values; add seeds, or leave the threshold out to get all pairs"
+        )
     if calibration is not None:
         confidence[assignment.row, assignment.rank] = calibration(features)
     return Outcome(
@@ -138,11 +165,13 @@ def run_loop(
         subtask_of_row=loop.subtask_of_row,
         iterations=settings.iterations,
         division=loop.division,
+        learned=loop.learned,
+        without_seeds=without_seeds,
     )
 
 
 def _cross_validated(
-    task: AlignmentTask, settings: Settings, solve: Solver, device: str
+    task: AlignmentTask, settings: Settings, solve: Solver, device: str, keep: Keep | None
 ) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
@@ -150,7 +179,7 @@ def _cross_validated(
     judged = []
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
-        loop = _Loop(visible, settings, solve, fold, device)
+        loop = _Loop(visible, settings, solve, fold, device, keep)
         for _ in range(settings.iterations):
             loop.iterate(visible, hidden)
         judged.append(loop.judged(visible, hidden))
@@ -159,7 +188,7 @@ def _cross_validated(
 
 def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration | None:
     calibration = calibrate(judged)
-    if calibration is None and settings.confidence.has_threshold:
+    if calibration is None and settings.confidence.has_threshold and not settings.features.used:
         raise CalibrationError(
             f"confidence cannot be calibrated: of {seeds} seeds, those that were hidden judge {len(judged)} "
             f"pairs, and {FEWEST_PAIRS} are needed; add seeds, or leave the threshold out to get all pairs"
@@ -171,15 +200,23 @@ class _Loop:
     """The state of a loop: what each iteration hands on to the next."""
 
     def __init__(
-        self, task: AlignmentTask, settings: Settings, solve: Solver, fold: int = 0, device: str = "cpu"
+        self,
+        task: AlignmentTask,
+        settings: Settings,
+        solve: Solver,
+        fold: int = 0,
+        device: str = "cpu",
+        keep: Keep | None = None,
     ):
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
-        self._features = LoopFeatures(task, settings, device)
+        self._features = LoopFeatures(task, settings, device, keep)
         self._strategy = make_strategy(task, settings)
         self._number = 0
         self._similarity: csr_array | None = None
         self._history = _History(settings)
         self._division: Division | None = None
+        self.features: Features = ()
+        """Those of the latest iteration."""
         self.pseudo_seeds = Links.from_pairs([])
         """Those chosen for the next iteration; none after the last one."""
         self.matches: Matches
@@ -191,14 +228,16 @@ class _Loop:
         settings, number = self._settings, self._number
         self._number += 1
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
-        features = self._features.at(visible, pseudo_seeds, hidden)
-        if number == 0 and features:
+        features = self.features = self._features.at(visible, pseudo_seeds, hidden)
+        if number == 0 and (features or not len(visible.seeds)):
             pseudo_seeds = without_anchors(starting_pairs(visible, features), visible.seeds)
         feedback = None
         if self._division is not None or len(pseudo_seeds):
-            feedback = Feedback(self._division, pseudo_seeds, self._similarity)
+            listed = total_scores(features)
+            feedback = Feedback(self._division, pseudo_seeds, self._similarity, listed)
         division = self._division = self._strategy.divide(visible, feedback)
-        work = Work(number, visible, division.subtasks, pseudo_seeds, features, division.notes, self._fold)
+        notes = (*division.notes, *self._features.notes)
+        work = Work(number, visible, division.subtasks, pseudo_seeds, features, notes, self._fold)
         solved = list(self._solve(work))
         latest, self.subtask_of_row = merge([result.matches for result in solved])
         self._history.add(latest, settings.model_at(number))
@@ -222,10 +261,23 @@ class _Loop:
         assigned = assign(self.matches, one_to_one=output.one_to_one, random_seed=random_seed)
         return Assignment.of(self.matches, assigned)
 
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What was learned about the features, as plain JSON types."""
+        return self._features.describe(self.features)
+
     def judged(self, visible: AlignmentTask, hidden: Links) -> Judged:
         """The assigned pairs that hidden seeds judge; the seeds of `visible` are known."""
         assignment = self.assignment()
-        return judge(pair_features(assignment, self.matches, visible), assignment, hidden)
+        columns = pair_features(assignment, self.matches, visible, self.features)
+        return judge(columns, assignment, hidden)
+
+    def calibrated_without_seeds(self, task: AlignmentTask) -> tuple[Calibration | None, Numbers]:
+        """A calibration by decoys, None if too few pairs are sure, and the columns that it needs."""
+        matching, random_seed = self._settings.matching, self._settings.random_seed
+        pairs = choose_pseudo_seeds(self.matches, threshold=matching.threshold, random_seed=random_seed)
+        structure = self._features.structure(task, without_anchors(pairs, task.seeds))
+        return calibrate_without_seeds(self.assignment(), task, self.features, structure, random_seed)
 
 
 class _History:

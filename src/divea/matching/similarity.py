@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from divea.graphs.features import PairScores, Rows
+from divea.graphs.features import PairScores, Rows, total_scores
 from divea.types import Ids
 
 _BLOCK_SHARE = 0.8
@@ -82,7 +82,9 @@ class AddedScores:
     @classmethod
     def of(cls, features: Sequence[PairScores], rows: Ids, columns: Ids, device: torch.device | str) -> Self:
         """The weighted sum of features, for some rows and columns."""
-        total = sum(feature.weight * feature.scores for feature in features)[rows][:, columns]
+        total = total_scores(tuple(features))
+        assert total is not None
+        total = total[rows][:, columns]
         total.sort_indices()
         return cls(
             torch.from_numpy(total.indptr.astype(np.int64)),

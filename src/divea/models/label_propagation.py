@@ -29,6 +29,7 @@ from torch.nn.functional import normalize
 
 from divea.config import LabelPropagationOptions
 from divea.graphs import AlignmentTask, Links
+from divea.graphs.features import beside_structure
 from divea.matching import match
 from divea.matching.similarity import normalise_
 from divea.models.aggregation import FixedSum, weighted_sum
@@ -66,7 +67,8 @@ class LabelPropagation(Model):
             embeddings,
             sources,
             candidates,
-            task.features,
+            # Propagation over the whole graphs started from pseudo-seeds: it would confirm them here.
+            beside_structure(task.features),
             method="sinkhorn",
             top=1,
             random_seed=random_seed,

@@ -35,7 +35,7 @@ from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
 from divea.runs.expectation import expectation, expected_precision, write_json
-from divea.runs.layout import CALIBRATION, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.runs.layout import CALIBRATION, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, flattened, stored_manifest
 from divea.runs.prepare import prepare
@@ -182,7 +182,7 @@ def _align(
         if observe is not None:
             observe(iteration)
 
-    outcome = run_loop(run.task, run.manifest.settings, solver, report, run.manifest.device)
+    outcome = run_loop(run.task, run.manifest.settings, solver, report, run.manifest.device, run.kept_feature)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.
         return solver.failed
@@ -244,6 +244,9 @@ class _Solver:
             subtasks_per_job=manifest.subtasks_per_job,
         )
         self._log_notes(work.notes)
+        if work.features:
+            weights = {feature.name: round(feature.weight, 4) for feature in work.features}
+            self.log("features", fold=work.fold, iteration=work.iteration, weights=weights)
         solved, missing = self._committed(jobs)
         self.log(
             "iteration",
@@ -349,7 +352,11 @@ def _no_matches(subtask: Subtask) -> Solved:
 def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> float:
     """The confidence below which pairs are left out of the mappings."""
     if outcome.calibration is None:
-        log("note", text="no confidence: too few seeds to calibrate it on, so no pair is left out")
+        log(
+            "note",
+            text="no confidence: too few seeds to calibrate it on, and too few pairs that names or "
+            "attribute values are sure of; no pair is left out",
+        )
         return 0.0
     precision, least = settings.confidence.precision, settings.confidence.min_confidence
     if precision is None:
@@ -367,8 +374,8 @@ def _refuse_wide_interval(expected: dict[str, Any], settings: Settings) -> None:
     precision, interval = settings.confidence.precision, expected["interval"]
     if precision is not None and interval is not None and interval[0] < precision - MOST_BELOW:
         raise CalibrationError(
-            f"a precision of {precision} cannot be promised: the {expected['judged_pairs']} pairs that seeds "
-            f"judge say only that it is between {interval[0]:.2f} and {interval[1]:.2f}; add seeds, or leave "
+            f"a precision of {precision} cannot be promised: the {expected['judged_pairs']} judged pairs "
+            f"say only that it is between {interval[0]:.2f} and {interval[1]:.2f}; add seeds, or leave "
             "the threshold out to get all pairs"
         )
 
@@ -382,6 +389,7 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
         log("note", text=expectation(expected))
     run.commit_division(outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
+    run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
     if problem := tsv_problem(table):
         log("note", text=f"no {MAPPINGS_TSV}: {problem}")

@@ -7,22 +7,19 @@ a symbolic link: whatever divea did not write stays as it is.
 
 from __future__ import annotations
 
-import io
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from divea.division import Division, Subtask, write_division
 from divea.errors import InputError
 from divea.executors import Job
 from divea.graphs import AlignmentTask, load_task, save_task
-from divea.graphs.ids import contains
+from divea.graphs.features import EntityVectors, FeatureRows
 from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
 from divea.loop.solve import Solved
+from divea.runs.archives import read_solved, read_vectors, write_solved, write_vectors
 from divea.runs.checksums import folder_checksum, job_checksum, task_checksums
 from divea.runs.journal import Entry, Journal
 from divea.runs.layout import (
@@ -31,6 +28,7 @@ from divea.runs.layout import (
     SIGNATURE,
     TABLES,
     TASK,
+    feature_file,
     files_of,
     is_result,
     is_run,
@@ -38,69 +36,9 @@ from divea.runs.layout import (
 )
 from divea.runs.lock import Lock
 from divea.runs.manifest import Manifest
-from divea.types import Matches
 
 ABSENT = "absent"
 """In place of a checksum: the run is complete without this file."""
-
-_ARRAYS = ("source", "target", "score", "mutual", "top_sums")
-
-
-def write_solved(solved: Solved, path: Path) -> None:
-    """Write an .npz file without pickles; the same arrays give the same bytes."""
-    matches = solved.matches
-    with path.open("wb") as file:
-        np.savez(
-            file,
-            source=matches.source,
-            target=matches.target,
-            score=matches.score,
-            mutual=matches.mutual,
-            top_sums=solved.top_sums,
-        )
-
-
-def read_solved(path: Path, subtask: Subtask) -> Solved | None:
-    """The result, or None if it is not a result of this subtask."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            source, target, score, mutual, top_sums = (_stored_array(archive, name) for name in _ARRAYS)
-    except Exception:  # zipfile and numpy may raise anything on a damaged archive
-        return None
-    solved = Solved(Matches(source, target, score, mutual), top_sums)
-    return solved if fits(solved, subtask) else None
-
-
-def _stored_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive that `write_solved` wrote, in no more memory than the archive takes on disk."""
-    member = archive.getinfo(f"{name}.npy")
-    if member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError("compressed, so divea did not write it")
-    data = archive.read(member)
-    header = io.BytesIO(data)
-    np.lib.format.read_magic(header)
-    shape, is_fortran_ordered, dtype = np.lib.format.read_array_header_1_0(header)
-    if is_fortran_ordered or dtype.hasobject:
-        raise ValueError("divea writes no such arrays")
-    return np.frombuffer(data, dtype, offset=header.tell()).reshape(shape)
-
-
-def fits(solved: Solved, subtask: Subtask) -> bool:
-    """Whether the arrays have the types, shapes and ids of a result of this subtask."""
-    matches, rows = solved.matches, len(subtask.unmatched)
-    if matches.target.ndim != 2 or matches.target.dtype != np.int32:
-        return False
-    shape = (rows, matches.target.shape[1])
-    return (
-        np.array_equal(matches.source, subtask.unmatched)
-        and matches.target.shape == matches.score.shape == shape
-        and matches.mutual.shape == (rows,)
-        and solved.top_sums.shape == (len(subtask.candidates),)
-        and matches.score.dtype == np.float32
-        and matches.mutual.dtype == np.bool_
-        and solved.top_sums.dtype == np.float32
-        and bool(contains(subtask.candidates, matches.target[matches.target != -1]).all())
-    )
 
 
 class RunDirectory:
@@ -112,6 +50,10 @@ class RunDirectory:
         self._journal = Journal(path)
         self._journal.repair()
         self.task = load_task(self.task_folder)
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [self.task.source.num_entities, self.task.target.num_entities]
 
     @property
     def task_folder(self) -> Path:
@@ -155,6 +97,20 @@ class RunDirectory:
             entry = Entry(name, found, made_from)
             self._check_replaceable(entry)
             self._journal.append(entry)
+
+    def kept_feature(
+        self, name: str, made_from: str, compute: Callable[[], FeatureRows | None]
+    ) -> FeatureRows | None:
+        """The feature that was made from this, as it was kept; otherwise computed, and kept."""
+        file = feature_file(name)
+        if self._is_valid(file, made_from):
+            kept = read_vectors(self.path / file, name)
+            if kept is not None and [len(kept.source), len(kept.target)] == self._sizes:
+                return kept
+        feature = compute()
+        if isinstance(feature, EntityVectors):
+            self.commit(file, made_from, lambda path: write_vectors(feature, path))
+        return feature
 
     def commit_absence(self, name: str, made_from: str) -> None:
         """Record that the run is complete without a file; one that was committed before is removed."""
@@ -257,7 +213,12 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
     lock = Lock(path)
     try:
         with reported(path):
-            for folder in (path, *path.glob("iteration-*"), *path.glob("fold-*/iteration-*")):
+            for folder in (
+                path,
+                *path.glob("iteration-*"),
+                *path.glob("fold-*/iteration-*"),
+                path / "features",
+            ):
                 if folder == path or (folder.is_dir() and not folder.is_symlink()):
                     sweep(folder)
         manifest = _agreed_manifest(path, wanted, stored)

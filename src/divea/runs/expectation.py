@@ -24,7 +24,7 @@ def expected_precision(outcome: Outcome, settings: Settings, seeds: int, thresho
     """
     calibration, folds = outcome.calibration, settings.confidence.folds or 0
     learned = {
-        "method": None if calibration is None else "cross-validation" if folds else "held-back seeds",
+        "method": None if calibration is None else _method(outcome, folds),
         "folds": folds,
         "seeds": seeds,
         "judged_pairs": 0 if calibration is None else len(calibration.judged),
@@ -43,6 +43,12 @@ def expected_precision(outcome: Outcome, settings: Settings, seeds: int, thresho
         "expected_precision": round(float(confidence[is_kept].mean()), 6),
         "interval": [round(low, 6), round(high, 6)],
     }
+
+
+def _method(outcome: Outcome, folds: int) -> str:
+    if outcome.without_seeds:
+        return "sure pairs and decoys"
+    return "cross-validation" if folds else "held-back seeds"
 
 
 def expectation(expected: dict[str, Any]) -> str:

@@ -6,6 +6,8 @@ RUN/journal.jsonl                  the committed files, with their checksums
 RUN/iteration-0/subtask-00000.npz  the result of a subtask: arrays only
 RUN/fold-1/iteration-0/...         results of cross-validation
 RUN/calibration.json               what the confidence was learned from, and the precision to expect
+RUN/features.json                  the weights of the features, and what was learned about properties
+RUN/features/encoder.npz           vectors that are expensive to compute
 RUN/division/                      the division of the last iteration
 RUN/mappings.parquet, .tsv         at most one target per source
 RUN/ranked.parquet                 every ranked list
@@ -29,8 +31,8 @@ from divea.io import require_regular
 MANIFEST, JOURNAL, LOG, LOCK = "manifest.json", "journal.jsonl", "log.jsonl", "lock"
 TASK, DIVISION = "task", "division"
 MAPPINGS, MAPPINGS_TSV, RANKED, METRICS = "mappings.parquet", "mappings.tsv", "ranked.parquet", "metrics.json"
-CALIBRATION = "calibration.json"
-TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION)
+CALIBRATION, FEATURES = "calibration.json", "features.json"
+TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION, FEATURES)
 
 FORMAT = {"format": "divea run", "version": 2}
 """Starts the manifest of a run."""
@@ -39,7 +41,8 @@ SIGNATURE = b"This folder is a run of divea.\n"
 """The text of the lock file: it tells a run from any other folder, even before there is a manifest."""
 
 _RESULTS = re.compile(
-    r"(fold-\d+/)?iteration-\d+/subtask-\d+\.npz|division|(mappings|ranked|calibration)\.\w+"
+    r"(fold-\d+/)?iteration-\d+/subtask-\d+\.npz|division|features/[\w-]+\.npz|"
+    r"(mappings|ranked|calibration|features)\.\w+"
 )
 _FILES_OF_FOLDERS = {
     TASK: re.compile(
@@ -56,6 +59,15 @@ def result_file(iteration: int, subtask: int, fold: int = 0) -> str:
     'iteration-0/subtask-00003.npz'
     """
     return f"{f'fold-{fold}/' if fold else ''}iteration-{iteration}/subtask-{subtask:05}.npz"
+
+
+def feature_file(name: str) -> str:
+    """The file of a feature that is kept with the run.
+
+    >>> feature_file("encoder")
+    'features/encoder.npz'
+    """
+    return f"features/{name}.npz"
 
 
 def is_result(name: str) -> bool:

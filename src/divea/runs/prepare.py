@@ -6,6 +6,7 @@ from divea.config import Settings
 from divea.config.effects import SIZED_DIVISIONS
 from divea.division import make_strategy
 from divea.errors import CalibrationError, InputError
+from divea.features import make_features
 from divea.graphs import AlignmentTask
 from divea.loop.confidence import FEWEST_PAIRS
 from divea.models import make_model
@@ -73,7 +74,7 @@ def prepare(
             "threads": threads,
             "memory": memory,
             "subtasks_per_job": subtasks_per_job,
-            "task": task_checksums(task),
+            "task": {**task_checksums(task), **_checksums_of_features(effective)},
             "versions": library_versions(),
             "processors": [processor(device)],
             "folder": folder,
@@ -81,6 +82,14 @@ def prepare(
         allow_unused=True,
     )
     return manifest, plan.notes + fold_notes
+
+
+def _checksums_of_features(settings: Settings) -> dict[str, str]:
+    """The checksums of the files that features read."""
+    found: dict[str, str] = {}
+    for feature in make_features(settings.features):
+        found |= feature.checksums()
+    return found
 
 
 def _plan(
@@ -114,10 +123,12 @@ def _folds(task: AlignmentTask, settings: Settings, stored: Manifest | None) -> 
     if number is None:
         held_back = round(confidence.held_back * seeds) if settings.iterations > 1 else 0
         number = FOLDS if confidence.has_threshold and held_back < ENOUGH_HELD_BACK else 0
-    if not number:
+    if not number or (not seeds and settings.features.used):
         return 0, ()
     # A seed judges two pairs at most: one at each end.
     fewest = max(number, (FEWEST_PAIRS + 1) // 2)
+    if seeds < fewest and settings.features.used:
+        return 0, ()
     if seeds < fewest:
         raise CalibrationError(
             f"confidence cannot be calibrated on {seeds} seeds: it needs {fewest} at least, and is useful "

@@ -1,0 +1,156 @@
+"""Confidence without seeds: learned from pairs that one kind of evidence is sure of, and from decoys.
+
+There are two kinds of evidence that do not depend on each other: features such as names, and structure that
+started from other pairs. A pair that either of them is sure of is taken as correct. Its decoy is the pair
+that its source entity would have got if its counterpart did not exist: the best one among the targets that
+are left over. Decoys are wrong, and look as wrong pairs do. A logistic regression tells the two apart, and
+the share of correct pairs among all assigned ones is found by expectation maximisation (Saerens et al.,
+2002).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+
+from divea.features.judges import Structure
+from divea.features.start import sure_pairs
+from divea.graphs import AlignmentTask
+from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
+from divea.loop.confidence import Assignment, Calibration, Judged, calibrate, neighbour_support
+from divea.matching.sinkhorn import TEMPERATURE
+
+MOST_SURE = 20_000
+"""Sure pairs that are learned from; more say no more."""
+
+_ROUNDS = 100
+_SALT = 0xDEC0
+
+Numbers = npt.NDArray[np.float64]
+Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What can be said about any pair of entities."""
+
+    task: AlignmentTask
+    listed: csr_array
+    """The weighted sum of all features."""
+    structure: Structure
+    matched: csr_array
+    """The assigned pairs and the seeds."""
+
+    def columns(self, pairs: Pairs) -> Numbers:
+        """Features of pairs, one column per feature."""
+        listed = scores_at(self.listed, *pairs) / TEMPERATURE
+        structure = self.structure.similarity(*pairs) / TEMPERATURE
+        support, possible = neighbour_support(pairs, self.matched, self.task)
+        return np.stack(
+            [
+                listed,
+                np.minimum(listed, 10),
+                structure,
+                np.log1p(support),
+                support / np.maximum(possible, 1),
+            ],
+            axis=1,
+        )
+
+
+def calibrate_without_seeds(
+    assignment: Assignment,
+    task: AlignmentTask,
+    features: Features,
+    structure: Structure,
+    random_seed: int = 0,
+) -> tuple[Calibration | None, Numbers]:
+    """A calibration, None if too few pairs are sure; and the features of each assigned pair.
+
+    Parameters
+    ----------
+    features
+        Those of the last iteration.
+    structure
+        What structure says about pairs that it was not told.
+    """
+    listed = total_scores(features)
+    if listed is None:
+        listed = csr_array((task.source.num_entities, task.target.num_entities), dtype=np.float32)
+    ends = assignment.source.astype(np.int64), assignment.target.astype(np.int64)
+    evidence = _Evidence(task, listed, structure, _matched(ends, task))
+    columns = evidence.columns(ends)
+    sure = _sure(ends, listed, structure, task, random_seed)
+    decoys = _decoys(sure, evidence)
+    if not len(decoys[0]):
+        return None, columns
+    examples = np.concatenate([evidence.columns(sure), evidence.columns(decoys)])
+    is_correct = np.repeat([1.0, 0.0], [len(sure[0]), len(decoys[0])])
+    balanced = Judged(examples, is_correct, _counts(is_correct, 0.5), np.concatenate([sure[0], decoys[0]]))
+    first = calibrate(balanced)
+    if first is None:
+        return None, columns
+    share = _share_of_correct(first(columns))
+    return calibrate(replace(balanced, counts=_counts(is_correct, share))), columns
+
+
+def _matched(pairs: Pairs, task: AlignmentTask) -> csr_array:
+    ends = np.concatenate([pairs[0], task.seeds.source]), np.concatenate([pairs[1], task.seeds.target])
+    ones = np.ones(len(ends[0]), dtype=np.float32)
+    return csr_array((ones, ends), shape=(task.source.num_entities, task.target.num_entities))
+
+
+def _sure(
+    assigned: Pairs, listed: csr_array, structure: Structure, task: AlignmentTask, random_seed: int
+) -> Pairs:
+    """A sample of the assigned pairs that features or structure are sure of on their own."""
+    named = sure_pairs((PairScores("all", *all_ids(task), listed),))
+    links = named.pairs, structure.sure.pairs
+    width = listed.shape[1]
+    sure = np.concatenate([pairs[:, 0].astype(np.int64) * width + pairs[:, 1] for pairs in links])
+    chosen = np.flatnonzero(np.isin(assigned[0] * width + assigned[1], sure))
+    chosen = np.random.default_rng([random_seed, _SALT]).permutation(chosen)[:MOST_SURE]
+    return assigned[0][np.sort(chosen)], assigned[1][np.sort(chosen)]
+
+
+def _decoys(sure: Pairs, evidence: _Evidence) -> Pairs:
+    """For the sources of sure pairs, the best of the targets that are left over."""
+    listed = evidence.listed[sure[0]]
+    row = np.repeat(np.arange(len(sure[0])), np.diff(listed.indptr))
+    source, target = sure[0][row], listed.indices.astype(np.int64)
+    near_row, near_target = evidence.structure.nearest(sure[0])
+    source, target = np.concatenate([source, sure[0][near_row]]), np.concatenate([target, near_target])
+    row = np.concatenate([row, near_row])
+    other = target != sure[1][row]
+    row, source, target = row[other], source[other], target[other]
+    if not len(row):
+        return source, target
+    # Left over are the targets of pairs that nothing is sure of, and those that are not assigned. Where all
+    # targets of a source are taken, one of those must do: such a decoy is harder to tell from a match.
+    is_taken = np.zeros(evidence.task.target.num_entities, dtype=bool)
+    is_taken[sure[1]] = True
+    is_taken[evidence.task.seeds.target] = True
+    score = evidence.structure.similarity(source, target) + scores_at(evidence.listed, source, target)
+    order = np.lexsort((target, -score, is_taken[target], row))
+    first = np.concatenate([[True], row[order][1:] != row[order][:-1]])[: len(order)]
+    best = order[first]
+    return source[best], target[best]
+
+
+def _counts(is_correct: Numbers, share: float) -> Numbers:
+    """What each example counts, so that correct ones have this share of all."""
+    correct = is_correct.mean()
+    return np.where(is_correct > 0, share / max(correct, 1e-9), (1 - share) / max(1 - correct, 1e-9))
+
+
+def _share_of_correct(probability: Numbers) -> float:
+    """The share of correct pairs, given their probability if half of all pairs were correct."""
+    odds = logit(np.clip(probability, 1e-9, 1 - 1e-9))
+    share = 0.5
+    for _ in range(_ROUNDS):
+        share = float(np.clip(expit(odds + logit(share)).mean(), 1e-3, 1 - 1e-3))
+    return share

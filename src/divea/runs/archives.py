@@ -1,0 +1,94 @@
+"""Archives of arrays in a run: the result of a subtask, and vectors of entities. Nothing is pickled."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from divea.division import Subtask
+from divea.graphs.features import EntityVectors
+from divea.graphs.ids import contains
+from divea.loop.solve import Solved
+from divea.types import Matches
+
+_ARRAYS = ("source", "target", "score", "mutual", "top_sums")
+
+
+def write_solved(solved: Solved, path: Path) -> None:
+    """Write an .npz file without pickles; the same arrays give the same bytes."""
+    matches = solved.matches
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            source=matches.source,
+            target=matches.target,
+            score=matches.score,
+            mutual=matches.mutual,
+            top_sums=solved.top_sums,
+        )
+
+
+def read_solved(path: Path, subtask: Subtask) -> Solved | None:
+    """The result, or None if it is not a result of this subtask."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            source, target, score, mutual, top_sums = (_stored_array(archive, name) for name in _ARRAYS)
+    except Exception:  # zipfile and numpy may raise anything on a damaged archive
+        return None
+    solved = Solved(Matches(source, target, score, mutual), top_sums)
+    return solved if fits(solved, subtask) else None
+
+
+def _stored_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an archive that `write_solved` wrote, in no more memory than the archive takes on disk."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("compressed, so divea did not write it")
+    data = archive.read(member)
+    header = io.BytesIO(data)
+    np.lib.format.read_magic(header)
+    shape, is_fortran_ordered, dtype = np.lib.format.read_array_header_1_0(header)
+    if is_fortran_ordered or dtype.hasobject:
+        raise ValueError("divea writes no such arrays")
+    return np.frombuffer(data, dtype, offset=header.tell()).reshape(shape)
+
+
+def fits(solved: Solved, subtask: Subtask) -> bool:
+    """Whether the arrays have the types, shapes and ids of a result of this subtask."""
+    matches, rows = solved.matches, len(subtask.unmatched)
+    if matches.target.ndim != 2 or matches.target.dtype != np.int32:
+        return False
+    shape = (rows, matches.target.shape[1])
+    return (
+        np.array_equal(matches.source, subtask.unmatched)
+        and matches.target.shape == matches.score.shape == shape
+        and matches.mutual.shape == (rows,)
+        and solved.top_sums.shape == (len(subtask.candidates),)
+        and matches.score.dtype == np.float32
+        and matches.mutual.dtype == np.bool_
+        and solved.top_sums.dtype == np.float32
+        and bool(contains(subtask.candidates, matches.target[matches.target != -1]).all())
+    )
+
+
+def write_vectors(vectors: EntityVectors, path: Path) -> None:
+    """Write an .npz file without pickles; the same arrays give the same bytes."""
+    with path.open("wb") as file:
+        np.savez(file, source=vectors.source, target=vectors.target)
+
+
+def read_vectors(path: Path, name: str) -> EntityVectors | None:
+    """The vectors, or None if the file has none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            source, target = (_stored_array(archive, side) for side in ("source", "target"))
+    except Exception:  # zipfile and numpy may raise anything on a damaged archive
+        return None
+    is_valid = source.ndim == target.ndim == 2 and source.shape[1] == target.shape[1]
+    if not is_valid or not all(rows.dtype in (np.float16, np.float32) for rows in (source, target)):
+        return None
+    ids = (np.arange(len(rows), dtype=np.int32) for rows in (source, target))
+    return EntityVectors(name, next(ids), next(ids), source, target)
