@@ -211,8 +211,8 @@ def _raw_properties(
         return []
     naming = find_names(graph, name_property).properties
     found = []
-    for number, label in enumerate(attributes.predicate_labels.to_pylist()):
-        rows = np.flatnonzero(attributes.predicates == number)
+    labels = attributes.predicate_labels.to_pylist()
+    for label, rows in zip(labels, attributes.rows_by_predicate(), strict=True):
         if label in naming or not len(rows):
             continue
         take = pa.array(rows)

@@ -53,7 +53,7 @@ def summarise_features(
     graphs = task.source, task.target
     tables = find_names(task.source, source_property), find_names(task.target, target_property)
     names = _Texts.of(*((table.entities, normalise(table.texts)) for table in tables))
-    naming = [set(table.origin.split(", ")) for table in tables]
+    naming = [set(table.properties) for table in tables]
     values = _Texts.of(*(_values(graph, labels) for graph, labels in zip(graphs, naming, strict=True)))
     sides = [
         _summarise_names(names, side, tables[side], graphs[side])
@@ -175,7 +175,7 @@ def _properties(graph: KnowledgeGraph, naming: set[str]) -> list[dict[str, Any]]
     labels = attributes.predicate_labels.to_pylist()
     holders = _holders(attributes)
     ranked = sorted(range(len(labels)), key=lambda number: (-holders[number], labels[number]))
-    rows_of = _rows_by_property(attributes)
+    rows_of = attributes.rows_by_predicate()
     found = []
     for number in ranked[:MOST_PROPERTIES]:
         rows, count = rows_of[number], int(holders[number])
@@ -209,13 +209,6 @@ def _holders(attributes: Attributes) -> npt.NDArray[np.int64]:
     is_first = np.ones(len(entities), dtype=bool)
     is_first[1:] = (entities[1:] != entities[:-1]) | (predicates[1:] != predicates[:-1])
     return np.bincount(predicates[is_first], minlength=len(attributes.predicate_labels))
-
-
-def _rows_by_property(attributes: Attributes) -> list[npt.NDArray[np.int64]]:
-    """The rows of each property."""
-    predicates = np.asarray(attributes.predicates)
-    counts = np.bincount(predicates, minlength=len(attributes.predicate_labels))
-    return np.split(np.argsort(predicates, kind="stable"), np.cumsum(counts)[:-1])
 
 
 def _spread(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -254,7 +247,7 @@ def _rows_by_kind(attributes: Attributes, naming: set[str]) -> dict[ValueKind, n
     """The rows of all properties of each kind, without those that name entities."""
     found: dict[ValueKind, list[npt.NDArray[np.int64]]] = {kind: [] for kind in ValueKind}
     labels = attributes.predicate_labels.to_pylist()
-    for label, rows in zip(labels, _rows_by_property(attributes), strict=True):
+    for label, rows in zip(labels, attributes.rows_by_predicate(), strict=True):
         if label not in naming and len(rows):
             some = pa.array(_spread(rows))
             found[kind_of(attributes.values.take(some), attributes.kinds.take(some))].append(rows)
