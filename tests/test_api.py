@@ -53,7 +53,8 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path):
 
 def test_the_settings_may_be_the_name_of_a_preset():
     alignment = aligned(PAIR.task, "fast", iterations=1, subtasks=2, model=SMALL)
-    changes = {"iterations": 1, "subtasks": 2, "model": SMALL, "confidence.folds": 0}
+    # The pair has neither names nor literals, and what was chosen for it says so.
+    changes = {"iterations": 1, "subtasks": 2, "model": SMALL, "confidence.folds": 0, "features": "none"}
     assert alignment.settings == Settings.of("fast", changes).resolved(size=150)
     with pytest.raises(InputError, match="unknown preset 'slow'; choose from fast, best"):
         divea.align(PAIR.task, "slow")
@@ -194,7 +195,8 @@ def test_attributes_of_an_alignment(finished):
     assert isinstance(finished.path, Path) and (finished.path / "manifest.json").is_file()
     assert finished.task.source == PAIR.task.source and finished.task.target == PAIR.task.target
     assert finished.task.seeds == PAIR.task.seeds
-    assert finished.settings == Settings.of(None, {**SETTINGS, "confidence.folds": 0}).resolved(size=150)
+    chosen = {"confidence.folds": 0, "features": "none"}
+    assert finished.settings == Settings.of(None, {**SETTINGS, **chosen}).resolved(size=150)
     assert isinstance(finished.mappings, pa.Table) and isinstance(finished.ranked, pa.Table)
     assert finished.mappings is finished.mappings
     assert repr(finished) == f"Alignment({len(finished.mappings)} pairs)"

@@ -60,7 +60,7 @@ def test_vectors_become_rows_of_length_one_for_the_entities_of_their_labels(tmp_
     assert vector(TASK.source, found.source, "Rome") == pytest.approx([0.6, 0.8], abs=1e-3)
     assert vector(TASK.source, found.source, "Oslo").tolist() == [0, 1]
     assert vector(TASK.target, found.target, "Berna").tolist() == [-1, 0]
-    assert feature.notes == []
+    assert feature.notes == ()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_windows_line_ends_and_a_missing_last_one_are_accepted(tmp_path):
     (tmp_path / "source.txt").write_bytes(b"\xef\xbb\xbfRome\r\nOslo\r\nBern")
     found = feature.compute(TASK, NONE)
     assert vector(TASK.source, found.source, "Bern").tolist() == [1, 0]
-    assert feature.notes == []
+    assert feature.notes == ()
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30, 1e300])
@@ -138,10 +138,10 @@ def test_entities_without_a_vector_have_zeros_and_other_labels_are_ignored_with_
     feature = given(tmp_path, source={"Rome": [1, 0], "Lima": [0, 1], "Cairo": [0, 1]})
     found = feature.compute(TASK, NONE)
     assert found.source.any(axis=1).sum() == 1
-    assert feature.notes == [
+    assert feature.notes == (
         f"{tmp_path}/source.parquet: 2 of 3 vectors belong to no source entity and are ignored; "
-        "1 of 3 source entities have a vector"
-    ]
+        "1 of 3 source entities have a vector",
+    )
     feature.compute(TASK, NONE)
     assert len(feature.notes) == 1
 
