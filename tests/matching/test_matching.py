@@ -48,15 +48,15 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("memory", [1 << 30, 20_000])
+@pytest.mark.parametrize("memory", [1 << 30, 15_000])
 def test_matches_are_those_of_the_dense_reference(method, memory):
     embeddings = random_embeddings()
     expected = REFERENCES[method](embeddings)
     matches = match(embeddings, np.arange(40), np.arange(55), method=method, top=55, memory=memory)
     listed = (matches.target >= 0).sum(axis=1)
-    if method == "sinkhorn" and memory == 20_000:
+    if method == "sinkhorn" and memory == 15_000:
         # The small budget makes Sinkhorn sparse; another test compares it with the dense method.
-        assert (listed >= 10).all()
+        assert (listed == 10).all()
         return
     assert (listed == 55).all()
     assert np.array_equal(matches.source, np.arange(40))
