@@ -35,6 +35,8 @@ _SALT = 0x1D6E
 class _Half:
     """One half: its source entities, and vectors that do not know their pseudo-seeds."""
 
+    number: int
+    """0 or 1: with few pseudo-seeds, only the second half may have vectors."""
     sources: npt.NDArray[np.int32]
     vectors: EntityVectors
 
@@ -70,14 +72,14 @@ class Structure:
                 task, told.union(task.seeds), random_seed=random_seed, device=device, memory=memory
             )
             if vectors is not None:
-                halves.append(_Half(np.flatnonzero(half_of == half).astype(np.int32), vectors))
+                halves.append(_Half(half, np.flatnonzero(half_of == half).astype(np.int32), vectors))
         return cls(halves, half_of, device, random_seed)
 
     def similarity(self, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> np.ndarray:
         """The cosine of each pair; 0 where nothing is known."""
         similarity = np.zeros(len(source))
-        for number, half in enumerate(self.halves):
-            rows = np.flatnonzero(self.half_of_source[source] == number)
+        for half in self.halves:
+            rows = np.flatnonzero(self.half_of_source[source] == half.number)
             for first in range(0, len(rows), _BLOCK):
                 some = rows[first : first + _BLOCK]
                 ends = half.vectors.source[source[some]], half.vectors.target[target[some]]
@@ -89,8 +91,8 @@ class Structure:
     def nearest(self, sources: npt.NDArray[np.int64]) -> tuple[np.ndarray, np.ndarray]:
         """The nearest targets of some sources: the position of the source, and the target."""
         positions, targets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for number, half in enumerate(self.halves):
-            rows = np.flatnonzero(self.half_of_source[sources] == number)
+        for half in self.halves:
+            rows = np.flatnonzero(self.half_of_source[sources] == half.number)
             if len(rows):
                 listed = nearest_vectors(half.vectors, sources[rows], self.device, count=10)
                 positions.append(np.repeat(rows, np.diff(listed.indptr)))
