@@ -356,8 +356,8 @@ def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> flo
     if outcome.calibration is None:
         log(
             "note",
-            text="no confidence: too few seeds to calibrate it on, and too few pairs that names or "
-            "attribute values are sure of; no pair is left out",
+            text="no confidence: too few seeds to calibrate it on, and names and attribute values are sure "
+            "of too few pairs, or structure does not confirm them; no pair is left out",
         )
         return 0.0
     precision, least = settings.confidence.precision, settings.confidence.min_confidence

@@ -1,0 +1,51 @@
+"""Loops that solve their subtasks in this process, and pairs whose names say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from divea.config import Settings
+from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.loop.loop import Outcome, Work, run_loop
+from divea.loop.solve import Solved, solve, subtask_random_seed
+from divea.models import make_model
+
+SMALL = {"label-propagation": {"labels": 128, "heads": 64, "draft_heads": 32, "rounds": 2}}
+
+
+def solver_of(settings: Settings) -> Callable[[Work], Iterable[Solved]]:
+    """A solver that runs the model of each iteration in this process."""
+
+    def solver(work: Work) -> Iterable[Solved]:
+        return solve(
+            make_model(settings.model_at(work.iteration)),
+            work.task,
+            work.subtasks,
+            work.pseudo_seeds,
+            work.features,
+            random_seeds=[
+                subtask_random_seed(settings.random_seed, work.iteration, subtask.index)
+                for subtask in work.subtasks
+            ],
+            matching=settings.matching.method,
+            top=settings.output.top,
+            nearest=0,
+        )
+
+    return solver
+
+
+def align(task: AlignmentTask, settings: Settings) -> Outcome:
+    """The outcome of the loop."""
+    return run_loop(task, settings, solver_of(settings))
+
+
+def with_shuffled_literals(graph: KnowledgeGraph, random_seed: int = 0) -> KnowledgeGraph:
+    """The graph, in which every entity has the names and attributes of another one."""
+    assert graph.attributes is not None
+    other = np.random.default_rng(random_seed).permutation(graph.num_entities).astype(np.int32)
+    attributes = replace(graph.attributes, entities=other[graph.attributes.entities])
+    return KnowledgeGraph(graph.entities, graph.relations, graph.triples, attributes)
