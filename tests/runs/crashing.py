@@ -125,12 +125,14 @@ def _serve() -> None:
         "divea.cli.progress",
         "divea.division.divea",
         "divea.executors.inline",
+        "divea.features.attributes",
         "divea.formats",
         "divea.models.label_propagation",
         "divea.runs.align",
         "pandas",  # pyarrow imports it where it is installed
         "pymetis",
         "scipy.optimize",
+        "sparse_dot_topn",
     ):
         with suppress(ImportError):
             import_module(module)

@@ -7,13 +7,20 @@ import pytest
 
 from divea.runs.layout import JOURNAL
 from tests.runs.crashing import Crasher
-from tests.runs.tiny import solved_now, tables
+from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
 
 KILLED = -signal.SIGKILL
 RESULTS = 4
 """Two subtasks in each of two iterations."""
-POINTS = RESULTS + 5
-"""Journal lines of the tiny run: the results, the division, the calibration and three tables."""
+POINTS = RESULTS + 6
+"""Journal lines of the tiny run: the results, the division, the calibration, the weights of the features and
+three tables."""
+
+
+@pytest.fixture(scope="module", params=[PAIR, NAMED_PAIR], ids=["with seeds", "with names alone"])
+def command(request, tmp_path_factory):
+    """The command that aligns a tiny task, without --out."""
+    return write_inputs(tmp_path_factory.mktemp("inputs"), request.param)
 
 
 @pytest.fixture(scope="module")

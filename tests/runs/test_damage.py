@@ -6,18 +6,25 @@ import shutil
 import pytest
 
 from tests.command_line import divea
-from tests.runs.tiny import solved_now, tables, write_inputs
+from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
 
 RESULTS = [f"iteration-{iteration}/subtask-0000{subtask}.npz" for iteration in (0, 1) for subtask in (0, 1)]
-TABLES = ["mappings.parquet", "mappings.tsv", "ranked.parquet", "calibration.json", "division/division.json"]
+TABLES = [
+    "mappings.parquet",
+    "mappings.tsv",
+    "ranked.parquet",
+    "calibration.json",
+    "features.json",
+    "division/division.json",
+]
 NOT_READ = ["lock", "log.jsonl"]
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+@pytest.fixture(scope="module", params=[PAIR, NAMED_PAIR], ids=["with seeds", "with names alone"])
+def finished(request, tmp_path_factory):
     """A finished run: the command that made it, its folder and its tables."""
     folder = tmp_path_factory.mktemp("damage")
-    command = write_inputs(folder)
+    command = write_inputs(folder, request.param)
     run = folder / "run"
     ended = divea(*command, "--out", run)
     assert ended.code == 0, ended.err

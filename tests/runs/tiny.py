@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from divea.graphs import save_task
-from divea.graphs.synth import SynthConfig, synthesise
-from divea.runs.layout import DIVISION, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.graphs.synth import SynthConfig, SynthPair, synthesise
+from divea.runs.layout import DIVISION, LOG, TABLES
 
 SETTINGS: dict[str, Any] = {
     "subtasks": 2,
@@ -18,18 +18,20 @@ SETTINGS: dict[str, Any] = {
     "output": {"top": 10},
 }
 PAIR = synthesise(SynthConfig(entities=150, random_seed=1))
+NAMED_PAIR = synthesise(SynthConfig(entities=150, random_seed=1, names=True, seed_share=0))
+"""The same graphs with names and attributes and without seeds."""
 
 
-def write_inputs(folder: Path) -> list[object]:
+def write_inputs(folder: Path, pair: SynthPair = PAIR) -> list[object]:
     """Write the task and the settings, and return the command that aligns them, without --out."""
-    save_task(PAIR.task, folder / "task")
+    save_task(pair.task, folder / "task")
     (folder / "settings.json").write_text(json.dumps(SETTINGS))
     return ["align", folder / "task", "--config", folder / "settings.json", "--device", "cpu"]
 
 
 def tables(run: Path) -> dict[str, bytes]:
     """The files that must have the same bytes in every run with these settings, by name."""
-    files = [run / MAPPINGS, run / MAPPINGS_TSV, run / RANKED, *sorted((run / DIVISION).rglob("*"))]
+    files = [*(run / name for name in TABLES), *sorted((run / DIVISION).rglob("*"))]
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in files if path.is_file()}
 
 

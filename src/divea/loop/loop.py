@@ -149,8 +149,8 @@ def run_loop(
     if calibration is None and settings.confidence.has_threshold:
         raise CalibrationError(
             f"confidence cannot be calibrated: {len(task.seeds)} seeds are too few, and names and "
-            "attribute values are sure of too few pairs, or structure does not confirm them; add seeds, or leave "
-            "the threshold out to get all pairs"
+            "attribute values are sure of too few pairs, or structure does not confirm them; add seeds, or "
+            "leave the threshold out to get all pairs"
         )
     if calibration is not None:
         confidence[assignment.row, assignment.rank] = calibration(features)
