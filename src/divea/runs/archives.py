@@ -77,18 +77,21 @@ def fits(solved: Solved, subtask: Subtask) -> bool:
 def write_vectors(vectors: EntityVectors, path: Path) -> None:
     """Write an .npz file without pickles; the same arrays give the same bytes."""
     with path.open("wb") as file:
-        np.savez(file, source=vectors.source, target=vectors.target)
+        source, target = (np.ascontiguousarray(rows) for rows in (vectors.source, vectors.target))
+        np.savez(file, source=source, target=target, is_structure=np.array([vectors.is_structure]))
 
 
 def read_vectors(path: Path, name: str) -> EntityVectors | None:
     """The vectors, or None if the file has none."""
     try:
         with zipfile.ZipFile(path) as archive:
-            source, target = (_stored_array(archive, side) for side in ("source", "target"))
+            arrays = (_stored_array(archive, array) for array in ("source", "target", "is_structure"))
+            source, target, is_structure = arrays
     except Exception:  # zipfile and numpy may raise anything on a damaged archive
         return None
     is_valid = source.ndim == target.ndim == 2 and source.shape[1] == target.shape[1]
+    is_valid &= is_structure.shape == (1,) and is_structure.dtype == np.bool_
     if not is_valid or not all(rows.dtype in (np.float16, np.float32) for rows in (source, target)):
         return None
     ids = (np.arange(len(rows), dtype=np.int32) for rows in (source, target))
-    return EntityVectors(name, next(ids), next(ids), source, target)
+    return EntityVectors(name, next(ids), next(ids), source, target, is_structure=bool(is_structure[0]))
