@@ -2,11 +2,17 @@
 
 import ast
 import json
+import random
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import divea
+from divea.formats import write_task
+from tests.command_line import divea as command
 from tests.command_line import python
+from tests.runs.tiny import NAMED_PAIR, PAIR, SETTINGS, tables
 
 ROOT = Path(divea.__file__).parent
 PREDICTING = (
@@ -17,6 +23,7 @@ PREDICTING = (
     "division",
     "matching",
     "models",
+    "features",
     "loop",
     "executors",
     "runs",
@@ -199,3 +206,70 @@ def test_no_reader_of_tasks_names_a_file_of_gold():
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
                 assert not any(file in node.value for file in gold), f"{name}: {node.value!r}"
+
+
+GOLD_FILES = {
+    "openea": ("ent_links", "test_links", "valid_links", "721_5fold/1/test_links", "721_5fold/1/valid_links"),
+    "jape": ("ref_ent_ids", "ref_pairs"),
+    "parquet": ("test.parquet", "gold.tsv"),
+    "divea": ("gold.tsv", "test.tsv"),
+}
+"""Files in which data sets have their gold, by the layout of the folder."""
+
+
+def write_gold(pair, folder, layout, *, is_shuffled):
+    """Write all gold links into the folder of a task, right or shuffled, as a data set would have them."""
+    source, target = (labels.to_pylist() for labels in pair.gold.labels(pair.task.source, pair.task.target))
+    if is_shuffled:
+        random.Random(1).shuffle(target)
+    if layout == "jape":
+        numbers = {}
+        for side in ("1", "2"):
+            lines = (folder / f"ent_ids_{side}").read_text().splitlines()
+            numbers |= {label: number for number, label in (line.split("\t") for line in lines)}
+        source, target = ([numbers[label] for label in side] for side in (source, target))
+    text = "".join(f"{one}\t{other}\n" for one, other in zip(source, target, strict=True))
+    for name in GOLD_FILES[layout]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("layout", "pair", "features"),
+    [
+        ("openea", PAIR, "none"),
+        ("jape", PAIR, "propagation"),
+        ("parquet", PAIR, "none"),
+        ("openea", NAMED_PAIR, "names+attributes+propagation"),
+        ("divea", NAMED_PAIR, "names+attributes"),
+    ],
+    ids=["openea", "jape", "parquet", "openea with names", "divea with names"],
+)
+def test_gold_in_the_folder_of_a_task_changes_no_byte_of_a_run(tmp_path, layout, pair, features):
+    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
+    found = []
+    for gold in ("absent", "right", "shuffled"):
+        folder = tmp_path / gold
+        write_task(pair.task, folder, layout=layout)
+        if gold != "absent":
+            write_gold(pair, folder, layout, is_shuffled=gold == "shuffled")
+        run = tmp_path / f"run-{gold}"
+        options = ["--config", tmp_path / "settings.json", "--features", features, "--device", "cpu"]
+        ended = command("align", folder, *options, "--out", run)
+        assert ended.code == 0, ended.err
+        found.append(tables(run))
+    assert found[0] == found[1] == found[2]
+    weights = json.loads(found[0]["features.json"])["weights"]
+    assert "+".join(weights) == ("" if features == "none" else features)
+    assert all(weight > 0 for weight in weights.values())
+
+
+def test_confidence_without_seeds_does_not_depend_on_gold(tmp_path):
+    """The expected precision is learned, not looked up: it is written before any gold exists."""
+    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
+    write_task(NAMED_PAIR.task, tmp_path / "task")
+    arguments = ("align", tmp_path / "task", "--config", tmp_path / "settings.json", "--device", "cpu")
+    assert command(*arguments, "--out", tmp_path / "run").code == 0
+    expected = json.loads((tmp_path / "run" / "calibration.json").read_text())
+    assert expected["method"] == "sure pairs and decoys" and expected["seeds"] == 0
+    assert 0.5 < expected["expected_precision"] < 1
