@@ -176,7 +176,8 @@ class DivEA(Strategy):
             links = links.union(feedback.pseudo_seeds)
             similarity = feedback.similarity
             if feedback.listed is not None:
-                bonus = listed_bonus(feedback.listed, groups, len(unmatched), task.unmatched_source)
+                without_link = np.setdiff1d(task.unmatched_source, links.source)
+                bonus = listed_bonus(feedback.listed, groups, len(unmatched), without_link)
                 similarity = bonus if similarity is None else similarity + bonus
         return list(
             discover_candidates(

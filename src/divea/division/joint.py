@@ -196,7 +196,10 @@ class Joint(Strategy):
         """
         bonus = None
         if listed is not None:
-            bonus = listed_bonus(listed, parts.source, len(counts), task.unmatched_source)
+            # An entity with a link has its counterpart beside it already. Further candidates would only be
+            # rivals, whose true sources are absent.
+            without_link = np.setdiff1d(task.unmatched_source, links.source)
+            bonus = listed_bonus(listed, parts.source, len(counts), without_link)
         return self._nearest(
             task.target,
             links,

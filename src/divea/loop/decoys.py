@@ -31,11 +31,14 @@ from divea.loop.confidence import (
 )
 from divea.matching.sinkhorn import TEMPERATURE
 
-MOST_SURE = 20_000
+MOST_SURE = 5_000
 """Sure pairs that are learned from; more say no more."""
 
 LEAST_AGREEMENT = 0.7
 """Share of the pairs that features are sure of which structure must prefer to their decoys; .5 is chance."""
+
+MOST_COMPARED = 10
+"""Targets of a source that are compared by structure to find its decoy."""
 
 _ROUNDS = 100
 _SALT = 0xDEC0
@@ -174,11 +177,22 @@ def _decoys(sure: Pairs, evidence: _Evidence) -> tuple[Pairs, npt.NDArray[np.int
     is_taken = np.zeros(evidence.task.target.num_entities, dtype=bool)
     is_taken[sure[1]] = True
     is_taken[evidence.task.seeds.target] = True
-    score = evidence.structure.similarity(source, target) + scores_at(evidence.listed, source, target)
+    score = scores_at(evidence.listed, source, target)
     order = np.lexsort((target, -score, is_taken[target], row))
-    first = np.concatenate([[True], row[order][1:] != row[order][:-1]])[: len(order)]
-    best = order[first]
+    # Structure is compared for the most promising ones only, because that is the slow part.
+    kept = order[_rank(row[order]) < MOST_COMPARED]
+    row, source, target = row[kept], source[kept], target[kept]
+    score = score[kept] + evidence.structure.similarity(source, target)
+    order = np.lexsort((target, -score, is_taken[target], row))
+    best = order[_rank(row[order]) == 0]
     return (source[best], target[best]), row[best]
+
+
+def _rank(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The position of each entry within its group; entries of a group are consecutive."""
+    is_first = np.diff(groups, prepend=-1) != 0
+    starts = np.flatnonzero(is_first)
+    return np.arange(len(groups)) - starts[np.cumsum(is_first) - 1]
 
 
 def _counts(is_correct: Numbers, share: float) -> Numbers:
