@@ -54,6 +54,7 @@ def discover_candidates(
     locality: str = "propagate",
     bonus: csr_array | None = None,
     beta: float = 1.0,
+    listed: csr_array | None = None,
     random_seed: int = 0,
     device: str = "cpu",
     hop_matrix: csr_array | None = None,
@@ -78,6 +79,8 @@ def discover_candidates(
     bonus, beta
         What is added to the locality of part and entity, and its factor (Eq. 5): the similarity weights of
         Eq. 4, or any other weights.
+    listed
+        The part of the bonus that comes from features. Its entities are considered however far they are.
     hop_matrix
         The locality's `hop_matrix`; pass it to avoid computing it again.
     side
@@ -96,6 +99,10 @@ def discover_candidates(
         block, rows = piece
         weights = near.scores(block, rows)
         weights *= _tensor(odds, rows, device)[:, None]
+        if rows is not None and listed is not None:
+            far = np.setdiff1d(listed[block.start : block.stop].indices, rows).astype(np.int32)
+            rows = np.concatenate([rows, far])
+            weights = torch.cat([weights, weights.new_full((len(far), len(block)), EXCLUDED)])
         if bonus is not None:
             block_bonus = bonus[block.start : block.stop].toarray().T.astype(np.float32)
             weights = candidate_weights(weights, _tensor(block_bonus, rows, device), beta)

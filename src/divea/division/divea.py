@@ -171,14 +171,14 @@ class DivEA(Strategy):
         sides = zip(unmatched, contexts, anchors, strict=True)
         used = [len(own) + len(context) + len(fixed) for own, context, fixed in sides]
         room = self.size - np.array(used, dtype=np.int64)
-        links, similarity = task.seeds, None
+        links, similarity, listed = task.seeds, None, None
         if feedback is not None:
             links = links.union(feedback.pseudo_seeds)
             similarity = feedback.similarity
             if feedback.listed is not None:
                 without_link = np.setdiff1d(task.unmatched_source, links.source)
-                bonus = listed_bonus(feedback.listed, groups, len(unmatched), without_link)
-                similarity = bonus if similarity is None else similarity + bonus
+                listed = listed_bonus(feedback.listed, groups, len(unmatched), without_link)
+                similarity = listed if similarity is None else similarity + listed
         return list(
             discover_candidates(
                 task.target.adjacency,
@@ -189,6 +189,7 @@ class DivEA(Strategy):
                 locality=self.settings.locality,
                 bonus=similarity,
                 beta=self.settings.beta,
+                listed=listed,
                 random_seed=self.random_seed,
                 device=self.device,
                 hop_matrix=hop_matrix,

@@ -243,6 +243,7 @@ class Joint(Strategy):
             taken=taken,
             locality=self.first.settings.locality,
             bonus=membership if bonus is None else membership + bonus,
+            listed=bonus,
             random_seed=self.first.random_seed,
             device=self.first.device,
             side=side,

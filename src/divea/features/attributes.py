@@ -100,6 +100,7 @@ class AttributeValues(Feature):
         if self._task is not task:
             self._task, self._candidates = task, None
             self._properties = read_properties(task, self.settings)
+        self.learned = []
         source, target = self._properties
         if not source or not target:
             return None
@@ -129,7 +130,6 @@ class AttributeValues(Feature):
         pairs, is_match = _examples(sample, self._candidates, draw)
         chosen = _alike_properties(*self._properties, pairs, is_match)
         if not chosen:
-            self.learned = []
             return self._candidates
         columns = np.concatenate([_comparison(*both, pairs) for both in chosen], axis=1)
         # Matches and others weigh the same: the prior odds are for the loop to find out.

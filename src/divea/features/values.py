@@ -31,8 +31,9 @@ class ValueKind(StrEnum):
     LONG_TEXT = "long text"
 
 
-_NUMBER = r"^\s*[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+|\d\.?)([eE][-+]?\d+)?\s*$"
-_DATE = r"^\s*-?\d{4}(-\d{2}(-\d{2})?)?([T ].*)?(Z|[+-]\d{2}:\d{2})?\s*$"
+_NUMBER = r"^\s*[-+]?((\d{1,3}(,\d{3})+|\d+)(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*$"
+# A year alone is a number, unless its datatype says more.
+_DATE = r"^\s*-?\d{4}-\d{2}(-\d{2})?([T ].*)?(Z|[+-]\d{2}:\d{2})?\s*$"
 _URL = r"^\s*\w+://"
 
 
@@ -51,7 +52,7 @@ def kind_of(values: pa.Array, datatypes: pa.Array) -> ValueKind:
     """
     name = pc.replace_substring_regex(datatypes, r"^.*[#/]", "")
     is_date = np.asarray(pc.is_in(name, pa.array(["date", "dateTime", "gYear", "gYearMonth"], name.type)))
-    is_date |= np.asarray(pc.match_substring_regex(values, r"^\s*\d{4}-\d{2}(-\d{2})?"))
+    is_date |= np.asarray(pc.match_substring_regex(values, _DATE))
     if is_date.mean() > 0.5:
         return ValueKind.DATE
     if np.asarray(pc.match_substring_regex(values, _NUMBER)).mean() > 0.5:
@@ -95,7 +96,7 @@ def _of_numbers(values: pa.Array) -> list[pa.Array]:
     plain = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"[,\s]", "")
     is_number = pc.match_substring_regex(values, _NUMBER)
     numbers = pc.cast(pc.if_else(is_number, plain, pa.scalar("nan", LABEL)), pa.float64())
-    found = np.asarray(numbers)
+    found = np.asarray(numbers) + 0.0  # there is no negative zero
     with np.errstate(all="ignore"):
         scale = 10.0 ** (np.floor(np.log10(np.abs(np.where(found == 0, 1, found)))) - 1)
         coarse = np.round(found / scale) * scale
@@ -124,7 +125,7 @@ def _of_urls(values: pa.Array) -> list[pa.Array]:
     """The address without its scheme, `www.` and trailing slash; and the host."""
     address = pc.utf8_lower(pc.utf8_trim_whitespace(values))
     address = pc.replace_substring_regex(address, r"^\w+://(www\.)?", "")
-    address = pc.replace_substring_regex(address, r"(#.*|/+|\.git/*)$", "")
+    address = pc.replace_substring_regex(address, r"/*(\.git)?/*(#.*)?$", "")
     return [_exact(address), pc.replace_substring_regex(address, r"/.*$", "")]
 
 
