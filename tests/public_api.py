@@ -34,6 +34,7 @@ def use_task(task: divea.AlignmentTask) -> divea.AlignmentTask:
     sides: tuple[divea.KnowledgeGraph, divea.KnowledgeGraph] = (task.source, task.target)
     for graph, unmatched in zip(sides, (task.unmatched_source, task.unmatched_target), strict=True):
         assert len(unmatched) + len(task.seeds) == graph.num_entities
+    assert task.features == ()
     return divea.AlignmentTask(task.source, task.target, task.seeds)
 
 
@@ -44,7 +45,7 @@ def use_settings(settings: divea.Settings, folder: Path) -> divea.Settings:
     assert settings.division.name == "joint" and settings.matching.method == "sinkhorn"
     assert settings.confidence.precision is None and settings.output.one_to_one
     assert settings.model == settings.model_at(0) == settings.models()[-1]
-    assert settings.last_model.iterations == 0
+    assert settings.last_model.iterations == 0 and settings.features.used == ["names", "attributes"]
     assert settings.named == "" and settings.calibrates and not settings.weighs_similarity
     assert settings.given()["subtasks"] == 2
     assert settings.plain()["subtasks"] == settings.resolved(subtasks=3).plain()["subtasks"] - 1
@@ -81,6 +82,9 @@ def use_files(task: divea.AlignmentTask, folder: Path) -> divea.AlignmentTask:
         divea.read_graph(folder / "none.nt")
     except divea.InputError as error:
         assert "none.nt" in str(error)
+    (folder / "names.tsv").write_text("entity\tname\nRome\tRoma\n")
+    named: divea.AlignmentTask = divea.read_task(folder / "task", source_names=folder / "names.tsv")
+    assert named.source.attributes is not None and named.target.attributes is None
     return divea.read_task(folder / "task")
 
 

@@ -182,7 +182,7 @@ def test_the_temporary_folder_exists_as_long_as_the_alignment():
 def test_the_temporary_folder_is_removed_if_the_run_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(InputError, match="no seeds"):
-        divea.align(AlignmentTask(PAIR.task.source, PAIR.task.target))
+        divea.align(AlignmentTask(PAIR.task.source, PAIR.task.target), features="none")
     gc.collect()
     assert list(tmp_path.iterdir()) == []
 

@@ -172,11 +172,16 @@ def template(tmp_path_factory):
         pairs = list(zip(source.to_pylist(), target.to_pylist(), strict=True))
         Path("known.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
         assert divea("convert", "known.tsv", "known.sssom.tsv").code == 0
+        lines = [f"{label}\tName {at}\n" for at, label in enumerate(task.source.entities.to_pylist())]
+        Path("names.tsv").write_text("".join(["entity\tname\n", *lines]))
         small = "subtasks: 2\niterations: 1\nmodel:\n  label-propagation: {heads: 16, labels: 32}\n"
         Path("settings.yaml").write_text(small)
         assert divea("align", "pair/task", "--config", "settings.yaml", "--out", "run").code == 0
         shutil.copy("run/mappings.tsv", "mappings.tsv")
         shutil.copytree("run", "demo/run")
+        assert divea("synth", "demo-names", "--entities", 150, "--names", "--seed-share", 0).code == 0
+        made = divea("align", "demo-names/task", "--config", "settings.yaml", "--out", "demo-names/run")
+        assert made.code == 0, made
         shutil.copytree("run", "experiments/run")
         shutil.copytree("run", "whole")
         assert divea("divide", "pair/task", "-n", 2, "--out", "parts").code == 0
@@ -249,7 +254,7 @@ def test_the_demo_of_the_readme_prints_what_the_readme_says(tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/align.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/align.md", "docs/guide/names.md"])
 def test_the_python_examples_of_a_page_run_one_after_the_other(page, template, tmp_path, monkeypatch):
     shutil.copytree(template, tmp_path / "folder")
     monkeypatch.chdir(tmp_path / "folder")

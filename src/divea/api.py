@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from divea.config import Settings
 from divea.config.executor import ExecutorSettings
+from divea.config.given_names import GivenNames
 from divea.config.group import shown_value
 from divea.errors import InputError, SubtaskError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold
 from divea.evaluation.ranking import Protocol
 from divea.formats import read_task, write_mappings
-from divea.formats.task_folders import folder_around
+from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
 from divea.resources.limits import Limits
@@ -139,6 +140,8 @@ def align(
     task: AlignmentTask | str | Path,
     settings: Settings | str | None = None,
     *,
+    source_names: str | Path | None = None,
+    target_names: str | Path | None = None,
     out: str | Path | None = None,
     executor: ExecutorSettings | str = "auto",
     workers: int | None = None,
@@ -155,6 +158,9 @@ def align(
         A task, or the folder of one.
     settings
         Settings, or the name of a preset ("fast", "best"); None for the defaults.
+    source_names, target_names
+        Names of the entities: a file with the columns entity and name (TSV, CSV or Parquet), or the IRI of
+        the property that has them. By default they are found among the literals and in the IRIs.
     out
         The run directory. Call again with the same directory to continue a run. Without it the run lies in a
         temporary folder, which goes when the alignment does.
@@ -166,7 +172,7 @@ def align(
     memory, gpu_memory
         Limits on host and GPU memory, in bytes or as "4GiB".
     **changes
-        Settings to change, by name: `subtasks=5`, `model="rrea"`, `confidence={"precision": .95}`.
+        Settings to change, by name: `subtasks=5`, `model="rrea"`, `features="none"`.
 
     Returns
     -------
@@ -178,7 +184,9 @@ def align(
     >>> align(planted_pair().task, "fast", iterations=2)
     Alignment(56 pairs)
     """
-    chosen = Settings.of(settings, changes)
+    names = GivenNames.of(source_names, target_names)
+    chosen = Settings.of(settings, {**changes, **names.settings})
+    names.require_effect(chosen)
     limits = Limits.of(device, memory, gpu_memory)
     if isinstance(executor, str):
         given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
@@ -192,7 +200,9 @@ def align(
     folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
 
     def read() -> AlignmentTask:
-        return task if isinstance(task, AlignmentTask) else read_task(task)
+        if isinstance(task, AlignmentTask):
+            return with_names(task, *names.files)
+        return read_task(task, source_names=names.source_file, target_names=names.target_file)
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")

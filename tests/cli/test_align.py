@@ -329,13 +329,13 @@ def test_an_unknown_setting_of_a_file_is_named(finished, tmp_path):
     assert ended.code == 2 and "modle: unknown setting; did you mean 'model'?" in ended.err
 
 
-def test_a_task_without_seeds_is_refused(tmp_path):
+def test_a_task_without_seeds_and_features_is_refused(tmp_path):
     write_task(type(PAIR.task)(PAIR.task.source, PAIR.task.target), tmp_path / "seedless")
-    ended = divea("align", tmp_path / "seedless", "--out", tmp_path / "run")
+    ended = divea("align", tmp_path / "seedless", "--out", tmp_path / "run", "--features", "none")
     assert ended.code == 2 and "no seeds" in ended.err and ended.err.count("\n") == 1
     # Python users have no options.
     with pytest.raises(package.InputError, match=r"^the task has no seeds \(known matches\)[^-]*$"):
-        package.align(tmp_path / "seedless")
+        package.align(tmp_path / "seedless", features="none")
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml", "toml"])

@@ -179,6 +179,12 @@ def test_settings_start_from_a_preset_or_from_other_settings():
         ([{"division": "cps"}], {"division": {"name": "cps"}}),
         ([{"matching": "csls"}], {"matching": {"method": "csls"}}),
         (
+            [{"features.nearest": 9, "features": "names"}],
+            {"features": {"nearest": 9, "name": "names"}},
+        ),
+        # Only the group `model` can be given by a bare name, not the setting of that name.
+        ([{"features.encoder.model": "x"}], {"features": {"encoder": {"model": "x"}}}),
+        (
             [{"model": "rrea", "model.rrea.steps": 9}],
             {"model": {"name": "rrea", "rrea": {"steps": 9}}},
         ),

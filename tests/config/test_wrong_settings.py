@@ -47,6 +47,8 @@ UNKNOWN_NAMES = [
     Wrong({"division.evidence.power": 2}, "division.evidence.power: unknown setting; division.evidence has"),
     Wrong({"matching.avrage": 2}, "matching.avrage: unknown setting; did you mean 'average'? matching has"),
     Wrong({"confidence.recall": 0.9}, "confidence.recall: unknown setting; confidence has"),
+    Wrong({"features.neighbours": 5}, "features.neighbours: unknown setting; features has name"),
+    Wrong({"features.names.both": "x"}, "features.names.both: unknown setting; features.names has source"),
     Wrong({"output.format": "tsv"}, "output.format: unknown setting; output has"),
     Wrong({"model.nmae": "rrea"}, "model.nmae: unknown setting; did you mean 'name'? model has name"),
     Wrong({"model.transformer.layers": 2}, "model.transformer: unknown setting; model has name"),
@@ -106,6 +108,11 @@ WRONG_TYPES = [
         "model.rrea.steps: expected an integer from 1 to 1000000; found '60'",
     ),
     Wrong({"last_model": ["rrea"]}, "last_model: expected a group of settings; found ['rrea']"),
+    Wrong({"features": 3}, "features: expected a group of settings; found 3"),
+    Wrong({"features": None}, "features: expected a group of settings; found null"),
+    Wrong({"features.name": ["names"]}, "features.name: expected a string; found ['names']"),
+    Wrong({"features.names": "label"}, "features.names: expected a group of settings; found 'label'"),
+    Wrong({"features.names.source": 3}, "features.names.source: expected a string, or null; found 3"),
     Wrong({"matching": 3}, "matching: expected a group of settings; found 3"),
     Wrong({"confidence": "high"}, "confidence: expected a group of settings; found 'high'"),
     Wrong({"confidence": None}, "confidence: expected a group of settings; found null"),
@@ -159,6 +166,8 @@ OUT_OF_RANGE = [
         {"confidence.precision": 1.0},
         "confidence.precision: expected a number, above 0, below 1, or null; found 1.0",
     ),
+    Wrong({"features.nearest": 0}, "features.nearest: expected an integer from 1 to 1000; found 0"),
+    Wrong({"features.nearest": 1001}, "features.nearest: expected an integer from 1 to 1000; found 1001"),
     Wrong({"output.top": 0}, "output.top: expected an integer from 1 to 10000; found 0"),
     Wrong(
         {"last_model.iterations": -1}, "last_model.iterations: expected an integer from 0 to 1000; found -1"
@@ -225,6 +234,11 @@ NOT_IN_THE_LIST = [
     ),
     Wrong({"matching": "dot"}, "matching.method: expected one of 'sinkhorn', 'csls', 'cosine'; found 'dot'"),
     Wrong({"division": "thirds"}, "division.name: unknown division 'thirds'; choose from"),
+    Wrong({"features": "smell"}, "features.name: unknown feature 'smell'; choose from"),
+    Wrong({"features": ""}, "features.name: unknown feature ''; choose from"),
+    Wrong({"features": "names+"}, "features.name: unknown feature ''; choose from"),
+    Wrong({"features": "names+none"}, "features.name: unknown feature 'none'; choose from"),
+    Wrong({"features": "names+names"}, "features.name: a feature is named twice"),
     Wrong({"model": "transformer"}, "model.name: unknown model 'transformer'; choose from"),
     Wrong({"model": ""}, "model.name: unknown model ''; choose from"),
     Wrong({"model": "rrea+transformer"}, "model.name: unknown model 'transformer'; choose from"),
@@ -382,6 +396,39 @@ WITHOUT_EFFECT = [
     Wrong(
         {**ONE_ROUND, "model.label-propagation.threshold": 0.4},
         "model.label-propagation.threshold has no effect: model.label-propagation.rounds is 1",
+    ),
+    # Options of features that are not used, and features without what they need.
+    Wrong(
+        {"features": "none", "features.names.source": "http://a.example/name"},
+        "features.names.source has no effect: features.name is 'none'",
+    ),
+    Wrong(
+        {"features": {"name": "attributes", "names": {"target": "http://a.example/name"}}},
+        "features.names.target has no effect: features.name is 'attributes'",
+    ),
+    Wrong(
+        {"features": {"name": "propagation", "nearest": 9}},
+        "features.nearest has no effect: features.name is 'propagation'",
+    ),
+    Wrong(
+        {"features.given.source": "vectors.npy"},
+        "features.given.source has no effect: features.name is 'names+attributes'",
+    ),
+    Wrong(
+        {"features": "none", "features.encoder.model": "minilm"},
+        "features.encoder.model has no effect: features.name is 'none'",
+    ),
+    Wrong(
+        {"features": "given"},
+        "features.given.source: expected a file of vectors, because features.name is 'given'",
+    ),
+    Wrong(
+        {"features": "names+given", "features.given.source": "vectors.npy"},
+        "features.given.target: expected a file of vectors, because features.name is 'names+given'",
+    ),
+    Wrong(
+        {"features": "encoder"},
+        "features.encoder.model: expected a model, because features.name is 'encoder'",
     ),
     # The last model.
     Wrong(

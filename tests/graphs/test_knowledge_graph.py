@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from divea import InputError, KnowledgeGraph, read_graph
 from divea.graphs import builder
-from tests.generators import graphs, small_label, small_relation
+from divea.graphs.labels import as_labels
+from tests.generators import graphs, literal_kind, small_label, small_relation
 
 small_triples = st.lists(st.tuples(small_label, small_relation, small_label), max_size=40)
 
@@ -88,6 +89,42 @@ def test_triples_that_do_not_fit_integer_keys_are_sorted_the_same_way(monkeypatc
     with_keys = KnowledgeGraph.from_triples(triples)
     monkeypatch.setattr(builder, "_KEY_LIMIT", 0)
     assert KnowledgeGraph.from_triples(triples) == with_keys
+
+
+any_literals = st.lists(
+    st.tuples(small_label, st.sampled_from(["p", "q", "name"]), st.text("abé", max_size=3), literal_kind),
+    max_size=12,
+)
+
+
+def with_literals(graph, rows):
+    """The graph with literals, which a builder adds to its entities."""
+    made = builder.GraphBuilder()
+    made.add_entities(graph.entities)
+    if rows:
+        made.add_attributes(*(as_labels(column) for column in zip(*rows, strict=True)))
+    return made.build()
+
+
+@given(any_literals, any_literals)
+def test_literals_that_are_added_to_a_graph_are_sorted_among_those_it_has(first, rest):
+    rest = [(entity, "name", value, kind) for entity, _, value, kind in rest]
+    plain = KnowledgeGraph.from_triples([], {entity for entity, *_ in first + rest})
+    entities, _, values, kinds = zip(*rest, strict=True) if rest else ((),) * 4
+    added = builder.add_literals(
+        with_literals(plain, first), plain.find(entities), "name", as_labels(values), as_labels(kinds)
+    )
+    assert added == with_literals(plain, first + rest)
+
+
+def test_the_other_parts_of_a_graph_that_gets_literals_are_kept(tmp_path):
+    path = tmp_path / "g.tsv"
+    path.write_text("a\tr\tb\na\tr\tb\n")
+    graph = read_graph(path)
+    named = builder.add_literals(graph, graph.find(["a"]), "name", as_labels(["A"]))
+    assert named.attributes.kinds.to_pylist() == [""] and named.repeated_triples == 1
+    assert (named.entities, named.relations) == (graph.entities, graph.relations)
+    assert builder.add_literals(graph, graph.find([]), "name", as_labels([])) is graph
 
 
 @given(graphs(attributes=True))

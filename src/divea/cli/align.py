@@ -18,10 +18,13 @@ from divea.cli.options import (
     RandomSeed,
     Seeds,
     Size,
+    SkipUnknownNames,
     SkipUnknownSeeds,
     Source,
+    SourceNames,
     Subtasks,
     Target,
+    TargetNames,
     TaskFolder,
     checked_settings,
     given_settings,
@@ -39,9 +42,18 @@ def align(
     source: Source = None,
     target: Target = None,
     seeds: Seeds = None,
+    source_names: SourceNames = None,
+    target_names: TargetNames = None,
     subtasks: Subtasks = None,
     size: Size = None,
     preset: Preset = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="names, attributes, propagation, given and encoder, joined by +, or none for structure "
+            "alone; names+attributes by default."
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="label-propagation, rrea, dual-amn, gcn-align, or several joined by +."),
@@ -78,6 +90,7 @@ def align(
         float | None, typer.Option(help="Seconds after which a subtask counts as failed.")
     ] = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    skip_unknown_names: SkipUnknownNames = False,
     keep_schema: KeepSchema = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Write where time went to RUN/profile.txt.")
@@ -96,11 +109,16 @@ def align(
     per source that got a target, RUN/ranked.parquet the best targets of every source. `divea settings`
     explains all settings.
 
+    Names and attribute values of the graphs are used where there are any (--features). With them, seeds
+    can be few, and there may be none. `divea info` shows what a pair of graphs has.
+
     Examples:
 
         divea align pair/task --out run
 
         divea align --source a.nt.gz --target b.ttl --seeds known.tsv --out run -n 20 -s 30000
+
+        divea align --source a.nt.gz --target b.ttl --source-names names.tsv --seeds known.tsv --out run
 
         divea align pair/task --out run -n 5 --model rrea --set model.rrea.loss=hard --set model.rrea.steps=60
 
@@ -108,13 +126,17 @@ def align(
     """
     from divea.cli.progress import Progress
     from divea.config.executor import ExecutorSettings
+    from divea.config.given_names import GivenNames
     from divea.resources.limits import Limits
     from divea.runs.align import align_in
     from divea.runs.layout import is_run
 
     if out is None:
         raise InputError("name a run directory with --out")
+    names = GivenNames.of(source_names, target_names)
     options = {
+        "features.name": features,
+        **names.settings,
         "subtasks": subtasks,
         "size": size,
         "model.name": model,
@@ -127,6 +149,7 @@ def align(
     }
     given = given_settings(preset, config, assignments, options)
     settings = None if given is None else checked_settings(given)
+    names.require_effect(checked_settings(given))
     executor_options = {
         "name": executor,
         "workers": workers,
@@ -140,11 +163,23 @@ def align(
     limits = Limits.of(device, memory, gpu_memory)
     read_task = None
     if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
-        read_task = partial(open_task, task, source, target, seeds, skip_unknown_seeds, keep_schema)
+        read_task = partial(
+            open_task,
+            task,
+            source,
+            target,
+            seeds,
+            skip_unknown_seeds,
+            keep_schema,
+            names.files,
+            skip_unknown_names,
+        )
     elif skip_unknown_seeds:
         raise InputError("--skip-unknown-seeds has no effect: the run that is continued has its seeds")
     elif keep_schema:
         raise InputError("--keep-schema has no effect: the run that is continued has its graphs")
+    elif names.files != (None, None) or skip_unknown_names:
+        raise InputError("a file of names has no effect: the run that is continued has its names")
     folder = None if task is None else str(task.absolute())
     try:
         with _profiled(out, profile), Progress(quiet, verbose) as progress:

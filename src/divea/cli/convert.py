@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from divea.cli.options import KeepSchema, Seeds, SkipUnknownSeeds, Source, Target, open_task
+from divea.cli.options import (
+    KeepSchema,
+    Seeds,
+    SkipUnknownNames,
+    SkipUnknownSeeds,
+    Source,
+    SourceNames,
+    Target,
+    TargetNames,
+    open_task,
+)
 from divea.cli.terminal import print_line, print_note, working
 from divea.errors import InputError
 
@@ -27,6 +37,9 @@ def convert(
     target: Target = None,
     seeds: Seeds = None,
     skip_unknown_seeds: SkipUnknownSeeds = False,
+    source_names: SourceNames = None,
+    target_names: TargetNames = None,
+    skip_unknown_names: SkipUnknownNames = False,
     keep_schema: KeepSchema = False,
     for_spreadsheet: Annotated[
         bool,
@@ -41,7 +54,8 @@ def convert(
     The suffix of the output selects the format. Graphs: .nt, .ttl, .tsv, .csv or .parquet. Mappings:
     .sssom.tsv, .tsv, .csv, .parquet, .nt (owl:sameAs) or .rdf (OAEI). All but Parquet are compressed if
     .gz, .bz2, .xz or .zst follows. The tables of a run are mappings. A task folder, or two graphs with seeds,
-    become a task folder in the layout of --to. Test links are not copied.
+    become a task folder in the layout of --to. Test links are not copied. Names from files become literals of
+    the task.
 
     Examples:
 
@@ -52,22 +66,31 @@ def convert(
         divea convert pair/task pair-openea --to openea
 
         divea convert --source a.nt --target b.nt --seeds known.tsv task
+
+        divea convert pair/task named --source-names names.tsv
     """
     if len(paths) > 2:
         raise InputError("expected one input and one output")
+    from divea.config.given_names import GivenNames
+
+    names = GivenNames.of(source_names, target_names)
+    if names.settings:
+        raise InputError("a property that names entities is for `divea align`; names to convert are a file")
     given, output = (paths[0] if len(paths) == 2 else None), paths[-1]
     if given is None and source is None and target is None:
         raise InputError("name an input and an output")
     if given is not None and not _is_folder(given):
-        if source is not None or target is not None or seeds is not None:
+        if any(option is not None for option in (source, target, seeds, source_names, target_names)):
             raise InputError(
-                "--source, --target and --seeds make a task; they cannot be used with a single file"
+                "--source, --target and --seeds make a task, as names do; none of them is for a single file"
             )
         _convert_file(given, output, for_spreadsheet)
     else:
         if for_spreadsheet:
             raise InputError("--for-spreadsheet writes a single file, not a task")
-        task = open_task(given, source, target, seeds, skip_unknown_seeds, keep_schema)
+        task = open_task(
+            given, source, target, seeds, skip_unknown_seeds, keep_schema, names.files, skip_unknown_names
+        )
         _write_task(task, output, to)
 
 

@@ -36,6 +36,21 @@ KeepSchema = Annotated[
     bool, typer.Option("--keep-schema", help="Align the classes and properties of RDF graphs too.")
 ]
 
+SourceNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|IRI",
+        help="Names of source entities: a TSV, CSV or Parquet file with the columns entity and name, or a "
+        "property of the graph.",
+    ),
+]
+TargetNames = Annotated[
+    str | None, typer.Option(metavar="FILE|IRI", help="Names of target entities, likewise.")
+]
+SkipUnknownNames = Annotated[
+    bool, typer.Option("--skip-unknown-names", help="Leave out names of unknown entities.")
+]
+
 
 def open_task(
     folder: Path | None,
@@ -44,15 +59,35 @@ def open_task(
     seeds: Path | None,
     skip_unknown: bool,
     keep_schema: bool = False,
+    names: tuple[Path | None, Path | None] = (None, None),
+    skip_unknown_names: bool = False,
 ) -> AlignmentTask:
-    """Read the task that the options name: a folder, or two graph files."""
+    """Read the task that the options name: a folder, or two graph files.
+
+    Parameters
+    ----------
+    skip_unknown, skip_unknown_names
+        Leave out seeds, or names, of unknown entities.
+    names
+        The files of source and target names.
+    """
     from divea.formats import read_task, read_task_files
+
+    if skip_unknown_names and names == (None, None):
+        raise InputError("--skip-unknown-names has no effect without a file of names")
 
     if (folder is None) == (source is None and target is None):
         raise InputError("name a task folder, or two graphs with --source and --target")
     if folder is not None:
         with working(f"reading {folder}"):
-            return read_task(folder, seeds, skip_unknown_seeds=skip_unknown)
+            return read_task(
+                folder,
+                seeds,
+                skip_unknown_seeds=skip_unknown,
+                source_names=names[0],
+                target_names=names[1],
+                skip_unknown_names=skip_unknown_names,
+            )
     if source is None or target is None:
         raise InputError("give both --source and --target")
     with working(f"reading {source} and {target}"):
@@ -62,6 +97,9 @@ def open_task(
             seeds,
             skip_unknown_seeds=skip_unknown,
             keep_schema=keep_schema,
+            source_names=names[0],
+            target_names=names[1],
+            skip_unknown_names=skip_unknown_names,
             add_note=lambda note: print_note(f"note: {note}"),
         )
 

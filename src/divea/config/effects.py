@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from divea.config.group import Group, public_name
 from divea.config.models import ModelSettings
+from divea.registry import FEATURES
 
 if TYPE_CHECKING:
     from divea.config.settings import Settings
@@ -92,6 +93,8 @@ def _reasons(settings: Settings, path: str) -> Iterator[str]:
             yield "it counts from the second iteration on, and iterations is 1"
     elif first == "confidence":
         yield from _of_confidence(settings, rest)
+    elif first == "features":
+        yield from _of_features(settings, rest)
 
 
 def _of_division(settings: Settings, path: str) -> Iterator[str]:
@@ -138,6 +141,24 @@ _OF_THE_OTHER_LOSS = {
 """Options of RREA that have no effect with this loss."""
 
 
+_FEATURES_WITH = {
+    "nearest": ("names", "attributes"),
+    "names": ("names", "encoder"),
+    "given": ("given",),
+    "encoder": ("encoder",),
+}
+"""Built-in features that have each option of `features`."""
+
+
+def _of_features(settings: Settings, rest: str) -> Iterator[str]:
+    option, features = rest.partition(".")[0], settings.features
+    if option == "name" or any(name in _FEATURES_WITH[option] for name in features.used):
+        return
+    # A plug-in gets the settings of all features and may use any of them.
+    if all(name in FEATURES.built_in for name in features.used):
+        yield f"features.name is {features.name!r}"
+
+
 def conflicts(settings: Settings) -> Iterator[str]:
     """Combinations of settings that cannot be run, one sentence each."""
     last, iterations = settings.last_model.iterations, settings.iterations
@@ -153,6 +174,17 @@ def conflicts(settings: Settings) -> Iterator[str]:
             "last_model.iterations: expected 0, or at least 2, because confidence is calibrated one "
             "iteration before the last, with the same model; found 1 (or set confidence.held_back to 0)"
         )
+    yield from _missing_options_of_features(settings)
+
+
+def _missing_options_of_features(settings: Settings) -> Iterator[str]:
+    features = settings.features
+    reason = f"because features.name is {features.name!r}"
+    for side in ("source", "target"):
+        if "given" in features.used and getattr(features.given, side) is None:
+            yield f"features.given.{side}: expected a file of vectors, {reason}"
+    if "encoder" in features.used and features.encoder.model is None:
+        yield f"features.encoder.model: expected a model, {reason}"
 
 
 def _of_confidence(settings: Settings, option: str) -> Iterator[str]:

@@ -14,6 +14,14 @@ from divea.errors import InputError
 from divea.yaml_text import parse_yaml
 
 _NAMED = ("model", "last_model")
+_FIELD_OF_BARE_NAME = {
+    "model": "name",
+    "last_model": "name",
+    "division": "name",
+    "features": "name",
+    "matching": "method",
+}
+"""Groups that a bare name may stand for, and the field that the name is."""
 _DEPTH = 20
 """Settings may be nested this deep; none is deeper than four."""
 _LARGEST_FILE = 1 << 16
@@ -52,10 +60,8 @@ def _nested(flat: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
             value = {name: value}
         if isinstance(value, Mapping):
             value = _nested(value, depth + 1)
-        elif depth == 1 and first in (*_NAMED, "division") and isinstance(value, str):
-            value = {"name": value}
-        elif depth == 1 and first == "matching" and isinstance(value, str):
-            value = {"method": value}
+        elif depth == 1 and first in _FIELD_OF_BARE_NAME and isinstance(value, str):
+            value = {_FIELD_OF_BARE_NAME[first]: value}
         nested = _merged(nested, {first: value})
     return nested
 

@@ -62,7 +62,8 @@ class Jape:
             _write_ids(folder / f"rel_ids_{side}", graph.relations, int(relation))
             triples = graph.triples + np.array([entity, relation, entity], dtype=np.int32)
             write_numbers(folder / f"triples_{side}", triples)
-        write_numbers(folder / "sup_ent_ids", task.seeds.pairs + first_entity.astype(np.int32))
+        if len(task.seeds):
+            write_numbers(folder / "sup_ent_ids", task.seeds.pairs + first_entity.astype(np.int32))
         return omissions(task, attributes=True, isolated=False)
 
 

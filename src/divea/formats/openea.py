@@ -52,9 +52,10 @@ class OpenEA:
             if graph.attributes is not None:
                 rows = _attribute_rows(graph, graph.attributes)
                 write_columns(folder / f"attr_triples_{side}", rows, header=False)
-        (folder / _SEEDS).parent.mkdir(parents=True)
-        source, target = task.seeds.labels(task.source, task.target)
-        write_columns(folder / _SEEDS, pa.table({"source": source, "target": target}), header=False)
+        if len(task.seeds):
+            (folder / _SEEDS).parent.mkdir(parents=True)
+            source, target = task.seeds.labels(task.source, task.target)
+            write_columns(folder / _SEEDS, pa.table({"source": source, "target": target}), header=False)
         return omissions(task, attributes=False, isolated=True)
 
 

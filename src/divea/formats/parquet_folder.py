@@ -41,8 +41,9 @@ class ParquetFolder:
     def write(self, task: AlignmentTask, folder: Path) -> list[str]:
         for graph, side in zip((task.source, task.target), SIDES, strict=True):
             pq.write_table(triple_labels(graph), folder / f"triples_{side}.parquet", compression="zstd")
-        source, target = task.seeds.labels(task.source, task.target)
-        pq.write_table(pa.table({"source": source, "target": target}), folder / "seeds.parquet")
+        if len(task.seeds):
+            source, target = task.seeds.labels(task.source, task.target)
+            pq.write_table(pa.table({"source": source, "target": target}), folder / "seeds.parquet")
         return omissions(task, attributes=True, isolated=True)
 
 

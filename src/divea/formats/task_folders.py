@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from divea.errors import InputError
 from divea.formats.graph_files import read_graph, read_graph_to_align
 from divea.formats.layouts import Layout
 from divea.formats.mapping_files import read_mappings
+from divea.formats.name_files import add_names, without_brackets
 from divea.formats.stream import reading
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task, save_task
-from divea.graphs.labels import as_labels
 from divea.io import new_folder, usable_path
 from divea.registry import LAYOUTS
 
@@ -23,7 +21,13 @@ NATIVE = "divea"
 
 
 def read_task(
-    folder: str | Path, seeds: str | Path | None = None, *, skip_unknown_seeds: bool = False
+    folder: str | Path,
+    seeds: str | Path | None = None,
+    *,
+    skip_unknown_seeds: bool = False,
+    source_names: str | Path | None = None,
+    target_names: str | Path | None = None,
+    skip_unknown_names: bool = False,
 ) -> AlignmentTask:
     """Read a task folder: divea's own, JAPE/DBP15K, OpenEA, Parquet, or the layout of a plug-in.
 
@@ -36,6 +40,11 @@ def read_task(
         default the seeds of the folder are used; a folder without seeds gives a task without seeds.
     skip_unknown_seeds
         Leave out seeds that name unknown entities instead of refusing them.
+    source_names, target_names
+        Files of names (TSV, CSV or Parquet with the columns entity and name), which become literals of the
+        graphs. They are preferred to other names.
+    skip_unknown_names
+        Leave out names of unknown entities instead of refusing them.
 
     Examples
     --------
@@ -57,7 +66,8 @@ def read_task(
         seeds = seeds or layout.seeds_file(folder)
     if seeds is not None:
         links = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
-    return _make_task(source, target, links, seeds)
+    task = _make_task(source, target, links, seeds)
+    return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
 def read_task_files(
@@ -67,6 +77,9 @@ def read_task_files(
     *,
     skip_unknown_seeds: bool = False,
     keep_schema: bool = False,
+    source_names: str | Path | None = None,
+    target_names: str | Path | None = None,
+    skip_unknown_names: bool = False,
     add_note: Callable[[str], None] | None = None,
 ) -> AlignmentTask:
     """Read a task from two graph files and a file of seeds.
@@ -82,14 +95,17 @@ def read_task_files(
     keep_schema
         Align the classes and properties of RDF files too; by default they are left out, with the triples
         about them.
+    source_names, target_names, skip_unknown_names
+        Files of names; see `read_task`.
     add_note
         Called with a sentence for each graph of which something was left out.
     """
     left, right = (_read_graph(path, keep_schema, add_note) for path in (source, target))
-    if seeds is None:
-        return AlignmentTask(left, right)
-    links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
-    return _make_task(left, right, links, seeds)
+    links = Links.from_pairs([])
+    if seeds is not None:
+        links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
+    task = _make_task(left, right, links, seeds)
+    return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
 def _read_graph(
@@ -111,6 +127,22 @@ def _make_task(
         return AlignmentTask(source, target, links)
     except InputError as error:
         raise InputError(str(error), path=str(seeds)) from error
+
+
+def with_names(
+    task: AlignmentTask,
+    source_names: str | Path | None,
+    target_names: str | Path | None,
+    *,
+    skip_unknown: bool = False,
+) -> AlignmentTask:
+    """The task with the names of files as literals of its graphs; see `read_task` for the parameters."""
+    source, target = task.source, task.target
+    if source_names is not None:
+        source = add_names(task.source, source_names, skip_unknown=skip_unknown, other=task.target)
+    if target_names is not None:
+        target = add_names(task.target, target_names, skip_unknown=skip_unknown, other=task.source)
+    return replace(task, source=source, target=target)
 
 
 def read_links(path: str | Path, task: AlignmentTask, folder: str | Path | None = None) -> Links:
@@ -149,19 +181,11 @@ def resolve_links(
     mappings = read_mappings(path)
     if folder is not None and not is_native(Path(folder)):
         mappings = layout_of(Path(folder)).relabel(Path(folder), mappings)
-    left, right = _bare(mappings["source"], source), _bare(mappings["target"], target)
+    left, right = without_brackets(mappings["source"], source), without_brackets(mappings["target"], target)
     links = Links.from_labels(left, right, source, target, skip_unknown=skip_unknown, path=path)
     if len(links) == 0:
         raise InputError("no link names entities of both graphs", path=path)
     return links
-
-
-def _bare(labels: pa.ChunkedArray, graph: KnowledgeGraph) -> pa.Array:
-    """The labels; an unknown one such as `<http://a.example/x>` without the brackets, if that is known."""
-    found = as_labels(labels)
-    bare = pc.replace_substring_regex(found, "^<(.+)>$", "\\1")
-    is_better = (graph.find(found) < 0) & (graph.find(bare) >= 0)
-    return pc.if_else(pa.array(is_better), bare, found)
 
 
 def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -133,15 +135,64 @@ class GraphBuilder:
                 "kind": pa.chunked_array(self._kinds),
             }
         )
-        order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
-        table = _without_repeats(table.take(order).combine_chunks())
-        return Attributes(
-            table["entity"].to_numpy(),
-            table["predicate"].to_numpy(),
-            predicate_labels,
-            as_one_array(table["value"]),
-            as_one_array(table["kind"]),
-        )
+        return _attributes_of(table, predicate_labels)
+
+
+def add_literals(
+    graph: KnowledgeGraph, entities: Ids, predicate: str, values: pa.Array, kinds: pa.Array | None = None
+) -> KnowledgeGraph:
+    """The graph with further literals of one predicate; literals that it already has count once.
+
+    Parameters
+    ----------
+    entities
+        The entity id of each literal.
+    predicate
+        The label of the predicate, which the graph may have or not.
+    values, kinds
+        The literals and how to read them; see `Attributes`. Without kinds they are plain strings.
+
+    Examples
+    --------
+    >>> from divea.graphs.labels import as_labels
+    >>> graph = KnowledgeGraph.from_triples([("Rome", "capitalOf", "Italy")])
+    >>> named = add_literals(graph, graph.find(["Rome", "Rome"]), "name", as_labels(["Roma", "Rom"]))
+    >>> named.attributes.values.to_pylist()
+    ['Rom', 'Roma']
+    """
+    if not len(entities):
+        return graph
+    interner = LabelInterner()
+    added = pa.table(
+        {
+            "entity": pa.array(entities, pa.int32()),
+            "predicate": pa.array(interner.add(pa.array([predicate], LABEL)).repeat(len(entities))),
+            "value": values.cast(LABEL),
+            "kind": pa.repeat(pa.scalar("", LABEL), len(entities)) if kinds is None else kinds.cast(LABEL),
+        }
+    )
+    tables = [added]
+    if graph.attributes is not None:
+        code_of_predicate = interner.add(graph.attributes.predicate_labels)
+        codes = pa.array(code_of_predicate[graph.attributes.predicates])
+        tables.append(graph.attributes.table().set_column(1, "predicate", codes))
+    table = pa.concat_tables(tables)
+    predicate_labels, id_of_code = interner.finish()
+    table = table.set_column(1, "predicate", pa.array(id_of_code[table["predicate"].to_numpy()]))
+    return replace(graph, attributes=_attributes_of(table, predicate_labels))
+
+
+def _attributes_of(table: pa.Table, predicate_labels: pa.Array) -> Attributes:
+    """The distinct rows of a table of literals, sorted by all columns."""
+    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
+    table = _without_repeats(table.take(order).combine_chunks())
+    return Attributes(
+        table["entity"].to_numpy(),
+        table["predicate"].to_numpy(),
+        predicate_labels,
+        as_one_array(table["value"]),
+        as_one_array(table["kind"]),
+    )
 
 
 def as_one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -80,8 +80,6 @@ def _count_shared_labels(graph: KnowledgeGraph) -> int:
 
 def _warnings(task: AlignmentTask, summary: dict[str, Any]) -> list[str]:
     warnings = []
-    if not len(task.seeds):
-        warnings.append("no seeds: nothing can be aligned without known matches; give them with --seeds")
     for side in ("source", "target"):
         graph = summary[side]
         if graph["repeated triples"]:
