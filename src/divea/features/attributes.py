@@ -110,6 +110,11 @@ class AttributeValues(Feature):
             scores = self._learned_scores(task, known, random_seed)
         return PairScores(self.name, *all_ids(task), scores)
 
+    def is_available(self, task: AlignmentTask) -> bool:
+        """Whether both graphs have literals beside names."""
+        names = self.settings.names
+        return has_values(task.source, names.source) and has_values(task.target, names.target)
+
     def describe(self) -> list[dict[str, Any]]:
         """What was learned, as plain JSON types."""
         return [
@@ -189,6 +194,14 @@ def read_properties(task: AlignmentTask, settings: FeatureSettings) -> tuple[lis
     return found[0], found[1]
 
 
+def has_values(graph: KnowledgeGraph, name_property: str | None = None) -> bool:
+    """Whether a graph has literals of other properties than those that name things."""
+    if graph.attributes is None:
+        return False
+    naming = find_names(graph, name_property).properties
+    return any(label not in naming for label in graph.attributes.predicate_labels.to_pylist())
+
+
 def _raw_properties(
     graph: KnowledgeGraph, name_property: str | None
 ) -> list[tuple[str, ValueKind, npt.NDArray[np.int64], pa.Array]]:
@@ -196,10 +209,10 @@ def _raw_properties(
     attributes = graph.attributes
     if attributes is None:
         return []
-    naming = set(find_names(graph, name_property).origin.split(", "))
+    naming = find_names(graph, name_property).properties
     found = []
-    for number, label in enumerate(attributes.predicate_labels.to_pylist()):
-        rows = np.flatnonzero(attributes.predicates == number)
+    labels = attributes.predicate_labels.to_pylist()
+    for label, rows in zip(labels, attributes.rows_by_predicate(), strict=True):
         if label in naming or not len(rows):
             continue
         take = pa.array(rows)

@@ -26,10 +26,18 @@ class Feature(ABC):
     notes: tuple[str, ...] = ()
     """What a user should know about the last call of `compute`."""
 
+    is_structural: ClassVar[bool] = False
+    """Whether it comes from the structure of the graphs, as models do. It then starts from seeds alone where
+    there are enough of them."""
+
     @classmethod
     @abstractmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
         """Make the feature from the settings of all features."""
+
+    def is_available(self, task: AlignmentTask) -> bool:
+        """Whether the task has what the feature needs; quick, because a run is prepared with it."""
+        return True
 
     @abstractmethod
     def compute(

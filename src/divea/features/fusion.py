@@ -2,8 +2,8 @@
 
 Matching turns a similarity s into a weight exp(s / temperature). A feature therefore has the right weight
 if exp(weight x score / temperature) is proportional to the odds that its score gives a pair. That is a
-conditional logit: each known pair is a choice of one target among those that the feature lists, or of
-none of them, and the weight is the slope of the scores.
+conditional logit: each known pair is a choice of one target among all, of which those that the feature does
+not list score 0, and the weight is the slope of the scores.
 
 Names that are useless, or wrong for some entities, choose badly, and get a small weight or none.
 """
@@ -20,7 +20,16 @@ from divea.graphs import Links
 from divea.graphs.features import EntityVectors, FeatureRows, PairScores
 from divea.matching.sinkhorn import TEMPERATURE
 
-FEWEST_PAIRS, MOST_PAIRS = 50, 5000
+DEFAULT_WEIGHT, DEVIATION = 0.5, 0.3
+"""The weight of a feature before anything is known about it, and how far weights are from it as a rule: the
+prior of the slope, which a few known pairs change little and many decide."""
+
+HIGHEST_WEIGHT = 2.0
+
+LEAST_GAIN = 5.0
+"""Log likelihood that a feature must gain over chance to count at all."""
+
+FEWEST_PAIRS, MOST_PAIRS = 10, 5000
 """Known pairs below which no weight is learned, and above which a sample of them is enough."""
 
 MISTAKES = 0.02
@@ -55,9 +64,7 @@ def learned_weight(feature: FeatureRows, judges: Links, random_seed: int = 0) ->
     if len(judges) > MOST_PAIRS:
         order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
         judges = Links.from_pairs(judges.pairs[np.sort(order)])
-    choices = _choices(feature, judges)
-    slope = _fitted_slope(choices)
-    return round(float(np.clip(slope * TEMPERATURE, 0, 2)), 4) if slope > 0 else 0.0
+    return round(_fitted_weight(_choices(feature, judges)), 4)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class _Choices:
     starts: npt.NDArray[np.int64]
     score: Numbers
     is_chosen: npt.NDArray[np.bool_]
+    targets: int
+    """The number of all targets."""
 
     @property
     def count(self) -> int:
@@ -86,7 +95,9 @@ def _choices(feature: FeatureRows, judges: Links) -> _Choices:
     judge = np.repeat(np.arange(len(judges)), np.diff(listed.indptr))
     target = feature.target_ids[listed.indices]
     is_chosen = target == judges.target[judge]
-    return _Choices(listed.indptr.astype(np.int64), listed.data.astype(np.float64), is_chosen)
+    return _Choices(
+        listed.indptr.astype(np.int64), listed.data.astype(np.float64), is_chosen, listed.shape[1]
+    )
 
 
 def nearest_vectors(
@@ -111,24 +122,27 @@ def nearest_vectors(
     return csr_array((values, columns, ends), shape=(len(sources), len(others)))
 
 
-def _fitted_slope(choices: _Choices) -> float:
-    """The slope of the scores in a conditional logit with the choice of none of the listed targets."""
-    from scipy.optimize import minimize
+def _fitted_weight(choices: _Choices) -> float:
+    """The most probable weight of the scores, where all targets that are not listed score 0."""
+    from scipy.optimize import minimize_scalar
 
     judge, count = choices.judge, choices.count
+    unlisted = np.maximum(choices.targets - np.diff(choices.starts), 1)
     has_choice = np.bincount(judge[choices.is_chosen], minlength=count) > 0
+    top = np.zeros(count)
+    np.maximum.at(top, judge, choices.score)
 
-    def loss(parameters: Numbers) -> float:
-        slope, none = parameters
-        utility = slope * choices.score
-        top = np.full(count, none)
-        np.maximum.at(top, judge, utility)
-        odds = np.exp(utility - top[judge])
-        odds_of_none = np.exp(none - top)
-        total = np.bincount(judge, odds, count) + odds_of_none
+    def likelihood(weight: float) -> float:
+        odds = np.exp((choices.score - top[judge]) * weight / TEMPERATURE)
+        odds_of_zero = np.exp(-top * weight / TEMPERATURE)
+        total = np.bincount(judge, odds, count) + unlisted * odds_of_zero
         chosen = np.bincount(judge, odds * choices.is_chosen, count)
-        probability = np.where(has_choice, chosen, odds_of_none) / total
-        return float(-np.log((1 - MISTAKES) * probability + MISTAKES * 0.5).mean())
+        probability = np.where(has_choice, chosen, odds_of_zero) / total
+        return float(np.log((1 - MISTAKES) * probability + MISTAKES / choices.targets).sum())
 
-    starts = [minimize(loss, start, method="Nelder-Mead") for start in ([5.0, 2.0], [20.0, 8.0])]
-    return float(min(starts, key=lambda found: float(found.fun)).x[0])
+    def loss(weight: float) -> float:
+        return ((weight - DEFAULT_WEIGHT) / DEVIATION) ** 2 / 2 - likelihood(weight)
+
+    found = minimize_scalar(loss, bounds=(0, HIGHEST_WEIGHT), method="bounded", options={"xatol": 1e-3})
+    weight = float(found.x)
+    return weight if likelihood(weight) - likelihood(0.0) >= LEAST_GAIN else 0.0

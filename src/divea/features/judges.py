@@ -51,7 +51,13 @@ class Structure:
 
     @classmethod
     def of(
-        cls, task: AlignmentTask, pseudo_seeds: Links, *, random_seed: int = 0, device: str = "cpu"
+        cls,
+        task: AlignmentTask,
+        pseudo_seeds: Links,
+        *,
+        random_seed: int = 0,
+        device: str = "cpu",
+        memory: int | None = None,
     ) -> Structure:
         """Propagate labels from the seeds, and from each half of the pseudo-seeds."""
         draw = np.random.default_rng([random_seed, _SALT])
@@ -61,7 +67,7 @@ class Structure:
         for half in (0, 1):
             told = Links.from_pairs(pseudo_seeds.pairs[half_of[pseudo_seeds.source] != half])
             vectors = Propagation(OPTIONS).compute(
-                task, told.union(task.seeds), random_seed=random_seed, device=device
+                task, told.union(task.seeds), random_seed=random_seed, device=device, memory=memory
             )
             if vectors is not None:
                 halves.append(_Half(np.flatnonzero(half_of == half).astype(np.int32), vectors))

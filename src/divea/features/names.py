@@ -6,7 +6,7 @@ property of the graph that behaves most like one, else the end of the IRI unless
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -35,6 +35,9 @@ LONGEST = 100
 MOST_OPAQUE = 0.5
 """Share of IRIs that end in a number above which the ends of a graph's IRIs are no names."""
 
+LEAST_STEMS = 0.2
+"""Share of the ends with a number that must differ in something else than the number."""
+
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
@@ -46,8 +49,15 @@ class NameTable:
     texts: pa.Array
     languages: pa.Array
     """The language of each name, as in `@en`; empty if none is known."""
-    origin: str
-    """Where the names come from, for people: properties, or the ends of IRIs."""
+    properties: tuple[str, ...]
+    """The properties that the names are values of."""
+    has_iri_ends: bool = False
+    """Whether some names are the ends of IRIs."""
+
+    @property
+    def origin(self) -> str:
+        """Where the names come from, for people."""
+        return ", ".join([*self.properties, *(["the ends of IRIs"] if self.has_iri_ends else [])])
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -65,6 +75,12 @@ class Names(Feature):
     @classmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
         return cls(settings)
+
+    def is_available(self, task: AlignmentTask) -> bool:
+        """Whether both graphs have names."""
+        wanted = self.settings.names
+        tables = find_names(task.source, wanted.source), find_names(task.target, wanted.target)
+        return all(len(table) > 0 for table in tables)
 
     def describe(self) -> dict[str, str]:
         """Where the names of both graphs come from."""
@@ -129,36 +145,49 @@ def find_names(graph: KnowledgeGraph, wanted: str | None = None) -> NameTable:
             shown = ", ".join(sorted(predicates)[:10]) or "none"
             raise InputError(f"no entity has a literal of the property {wanted!r}; there are {shown}")
         return _of_properties(graph, [wanted])
-    chosen = [name for name in (GIVEN_NAME, *NAME_PREDICATES) if name in predicates]
-    if GIVEN_NAME in chosen:
-        chosen = [GIVEN_NAME]
-    elif attributes is not None:
-        chosen += [name for name in name_like(attributes, graph.num_entities) if name not in chosen]
+    if GIVEN_NAME in predicates:
+        return _of_properties(graph, [GIVEN_NAME])
+    chosen = [name for name in NAME_PREDICATES if name in predicates]
+    if attributes is not None:
+        is_unnamed = np.ones(graph.num_entities, dtype=bool)
+        is_naming = np.isin(attributes.predicates, [predicates.index(name) for name in chosen])
+        is_unnamed[attributes.entities[is_naming]] = False
+        if is_unnamed.any() and (another := name_like(attributes, is_unnamed)) is not None:
+            chosen.append(another)
     return _of_properties(graph, chosen)
 
 
-def name_like(attributes: Attributes, entities: int) -> list[str]:
-    """The properties that behave like a name, the one that most entities have first."""
+def name_like(attributes: Attributes, is_unnamed: npt.NDArray[np.bool_]) -> str | None:
+    """The property that behaves most like a name of entities that have none; None if none does.
+
+    Many of them have it, hardly any twice, and almost all values are short, distinct texts that are neither
+    addresses nor codes.
+    """
     is_text = np.asarray(_is_text(attributes))
     found = []
-    for number, label in enumerate(attributes.predicate_labels.to_pylist()):
-        rows = np.flatnonzero((attributes.predicates == number) & is_text)
-        named = len(np.unique(attributes.entities[rows]))
-        if named < LEAST_COVERAGE * entities or len(rows) > 1.5 * named:
+    for label, rows in zip(
+        attributes.predicate_labels.to_pylist(), attributes.rows_by_predicate(), strict=True
+    ):
+        rows = rows[is_text[rows] & is_unnamed[attributes.entities[rows]]]
+        # Rows are sorted by entity.
+        named = int((np.diff(attributes.entities[rows], prepend=-1) > 0).sum())
+        if not named or named < LEAST_COVERAGE * is_unnamed.sum() or len(rows) > 1.5 * named:
             continue
         values = attributes.values.take(pa.array(rows))
-        distinct = pc.count_distinct(values).as_py() / len(rows)
-        has_letters = pc.mean(pc.match_substring_regex(values, r"\p{L}{2}").cast(pa.float32())).as_py()
-        is_url = pc.mean(pc.match_substring_regex(values, r"^\w+://").cast(pa.float32())).as_py()
+        length = pc.mean(pc.utf8_length(values)).as_py()
         if (
-            distinct >= LEAST_DISTINCT
-            and pc.mean(pc.utf8_length(values)).as_py() <= LONGEST
-            and has_letters >= LEAST_DISTINCT
-            and is_url < 1 - LEAST_DISTINCT
+            length <= LONGEST
+            and pc.count_distinct(values).as_py() >= LEAST_DISTINCT * len(rows)
+            and _share(values, r"\p{L}{2}") >= LEAST_DISTINCT
+            and _share(values, r"^\w+://|^[^\s\d]*\d\S*$") <= MOST_OPAQUE
         ):
-            found.append((-named, label))
-    # Of two such properties, one may be a short description: the shorter values are names.
-    return [label for _, label in sorted(found)][:1]
+            found.append((-named, length, label))
+    return min(found)[2] if found else None
+
+
+def _share(values: pa.Array, pattern: str) -> float:
+    """The share of values that match a pattern."""
+    return float(np.asarray(pc.match_substring_regex(values, pattern)).mean())
 
 
 def _is_text(attributes: Attributes) -> pa.Array:
@@ -182,24 +211,31 @@ def _of_properties(graph: KnowledgeGraph, properties: list[str]) -> NameTable:
         languages = pc.if_else(pc.starts_with(kinds, "@"), kinds, pa.scalar("", kinds.type))
     has_name = np.zeros(graph.num_entities, dtype=bool)
     has_name[entities] = True
-    origin = list(properties)
+    has_iri_ends = False
     others = np.flatnonzero(~has_name).astype(np.int32)
     ends = iri_ends(graph.entities.take(pa.array(others)))
     if len(ends) and _share_of_numbers(ends) <= MOST_OPAQUE:
-        origin.append("the ends of IRIs")
+        has_iri_ends = True
         entities = np.concatenate([entities, others])
         texts = pa.concat_arrays([texts, ends.cast(texts.type)])
         languages = pa.concat_arrays([languages, pa.array([""] * len(ends), languages.type)])
     order = np.argsort(entities, kind="stable")
     take = pa.array(order)
-    return NameTable(entities[order], texts.take(take), languages.take(take), ", ".join(origin))
+    return NameTable(entities[order], texts.take(take), languages.take(take), tuple(properties), has_iri_ends)
 
 
 def _share_of_numbers(ends: pa.Array) -> float:
-    """The share of texts that are a number, perhaps with a letter or two, or a code of digits and letters."""
-    is_name = pc.match_substring_regex(ends, r"\p{L}{3}")
-    is_code = pc.match_substring_regex(ends, r"^[0-9a-fA-F-]{16,}$")
-    return float(1 - np.mean(np.asarray(is_name) & ~np.asarray(is_code)))
+    """The share of texts that are no names: numbers, perhaps after a word that most have, and codes."""
+    is_word = np.asarray(pc.match_substring_regex(ends, r"\p{L}{3}"))
+    is_code = np.asarray(pc.match_substring_regex(ends, r"^[0-9a-fA-F-]{16,}$"))
+    stems = pc.replace_substring_regex(ends, r"[0-9]+", "")
+    is_numbered = np.asarray(pc.not_equal(stems, ends))
+    # Names of different things differ in more than a number.
+    if is_numbered.any():
+        numbered = stems.filter(pa.array(is_numbered))
+        if pc.count_distinct(numbered).as_py() < LEAST_STEMS * len(numbered):
+            is_code |= is_numbered
+    return float(1 - np.mean(is_word & ~is_code))
 
 
 def same_language_first(source: NameTable, target: NameTable) -> tuple[NameTable, NameTable]:
@@ -214,6 +250,9 @@ def _in_languages(table: NameTable, languages: set[str | None]) -> NameTable:
     has_shared[table.entities[is_shared]] = True
     kept: npt.NDArray[np.bool_] = is_shared | ~has_shared[table.entities]
     mask = pa.array(kept)
-    return NameTable(
-        table.entities[kept], table.texts.filter(mask), table.languages.filter(mask), table.origin
+    return replace(
+        table,
+        entities=table.entities[kept],
+        texts=table.texts.filter(mask),
+        languages=table.languages.filter(mask),
     )

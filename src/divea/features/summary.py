@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +53,7 @@ def summarise_features(
     graphs = task.source, task.target
     tables = find_names(task.source, source_property), find_names(task.target, target_property)
     names = _Texts.of(*((table.entities, normalise(table.texts)) for table in tables))
-    naming = [set(table.origin.split(", ")) for table in tables]
+    naming = [set(table.properties) for table in tables]
     values = _Texts.of(*(_values(graph, labels) for graph, labels in zip(graphs, naming, strict=True)))
     sides = [
         _summarise_names(names, side, tables[side], graphs[side])
@@ -176,21 +175,26 @@ def _properties(graph: KnowledgeGraph, naming: set[str]) -> list[dict[str, Any]]
     labels = attributes.predicate_labels.to_pylist()
     holders = _holders(attributes)
     ranked = sorted(range(len(labels)), key=lambda number: (-holders[number], labels[number]))
-    rows_of = _rows_by_property(attributes)
+    rows_of = attributes.rows_by_predicate()
     found = []
     for number in ranked[:MOST_PROPERTIES]:
-        values = attributes.values.take(pa.array(rows_of[number]))
-        kinds = attributes.kinds.take(pa.array(rows_of[number]))
-        kind, distinct = kind_of(*_sample(values, kinds)), pc.count_distinct(values).as_py()
-        share = int(holders[number]) / max(graph.num_entities, 1)
-        is_identifier = share >= IDENTIFIER_COVERAGE and _is_identifier(values, kind, distinct)
+        rows, count = rows_of[number], int(holders[number])
+        sample = pa.array(_spread(rows))
+        some = attributes.values.take(sample)
+        kind = kind_of(some, attributes.kinds.take(sample))
+        distinct = pc.count_distinct(attributes.values.take(pa.array(rows))).as_py()
+        is_identifier = (
+            count >= IDENTIFIER_COVERAGE * graph.num_entities
+            and distinct >= IDENTIFIER_DISTINCT * len(rows)
+            and _are_codes(some, kind)
+        )
         found.append(
             {
                 "property": labels[number],
                 "kind": str(kind),
-                "entities": int(holders[number]),
-                "share": share,
-                "values": len(values),
+                "entities": count,
+                "share": count / max(graph.num_entities, 1),
+                "values": len(rows),
                 "distinct values": distinct,
                 "role": "name" if labels[number] in naming else "identifier" if is_identifier else "",
             }
@@ -207,24 +211,15 @@ def _holders(attributes: Attributes) -> npt.NDArray[np.int64]:
     return np.bincount(predicates[is_first], minlength=len(attributes.predicate_labels))
 
 
-def _rows_by_property(attributes: Attributes) -> list[npt.NDArray[np.int64]]:
-    """The rows of each property."""
-    predicates = np.asarray(attributes.predicates)
-    counts = np.bincount(predicates, minlength=len(attributes.predicate_labels))
-    return np.split(np.argsort(predicates, kind="stable"), np.cumsum(counts)[:-1])
+def _spread(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The rows, or a sample at even distances if they are many."""
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64)]
 
 
-def _sample(*columns: pa.Array) -> Iterator[pa.Array]:
-    """The columns, or evenly spaced rows of long ones."""
-    rows = np.linspace(0, len(columns[0]) - 1, min(len(columns[0]), _SAMPLE)).astype(np.int64)
-    return (column.take(pa.array(rows)) for column in columns)
-
-
-def _is_identifier(values: pa.Array, kind: ValueKind, distinct: int) -> bool:
-    """Whether values look like identifiers: nearly all differ, and they are short codes, numbers or URLs."""
-    if distinct < IDENTIFIER_DISTINCT * len(values) or kind in (ValueKind.DATE, ValueKind.LONG_TEXT):
+def _are_codes(some: pa.Array, kind: ValueKind) -> bool:
+    """Whether values look like identifiers, apart from being distinct: short codes, numbers or URLs."""
+    if kind in (ValueKind.DATE, ValueKind.LONG_TEXT):
         return False
-    (some,) = _sample(values)
     # Measurements have fractions, and names have spaces and no digits.
     pattern = r"^\s*\d+\s*$" if kind is ValueKind.NUMBER else r"\d|^\S+$"
     is_code = np.asarray(pc.match_substring_regex(some, pattern))
@@ -238,16 +233,22 @@ def _values(graph: KnowledgeGraph, naming: set[str]) -> tuple[Ids, pa.Array]:
     entities, texts = [np.zeros(0, np.int32)], [pa.array([], LABEL)]
     if attributes is None:
         return entities[0], texts[0]
-    labels = attributes.predicate_labels.to_pylist()
-    for label, rows in zip(labels, _rows_by_property(attributes), strict=True):
-        if label in naming or not len(rows):
-            continue
-        values = attributes.values.take(pa.array(rows))
-        kind = kind_of(*_sample(values, attributes.kinds.take(pa.array(rows))))
+    for kind, rows in _rows_by_kind(attributes, naming).items():
         if kind is ValueKind.LONG_TEXT:
             continue
-        row, token = tokens(values, kind)
+        row, token = tokens(attributes.values.take(pa.array(rows)), kind)
         is_whole = np.asarray(pc.starts_with(token, "="))
         entities.append(np.asarray(attributes.entities)[rows[row[is_whole]]])
         texts.append(token.filter(pa.array(is_whole)).cast(LABEL))
     return np.concatenate(entities), pa.concat_arrays(texts)
+
+
+def _rows_by_kind(attributes: Attributes, naming: set[str]) -> dict[ValueKind, npt.NDArray[np.int64]]:
+    """The rows of all properties of each kind, without those that name entities."""
+    found: dict[ValueKind, list[npt.NDArray[np.int64]]] = {kind: [] for kind in ValueKind}
+    labels = attributes.predicate_labels.to_pylist()
+    for label, rows in zip(labels, attributes.rows_by_predicate(), strict=True):
+        if label not in naming and len(rows):
+            some = pa.array(_spread(rows))
+            found[kind_of(attributes.values.take(some), attributes.kinds.take(some))].append(rows)
+    return {kind: np.concatenate(rows) for kind, rows in found.items() if rows}

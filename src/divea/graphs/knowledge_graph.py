@@ -42,6 +42,12 @@ class Attributes:
     def __len__(self) -> int:
         return len(self.entities)
 
+    def rows_by_predicate(self) -> list[npt.NDArray[np.int64]]:
+        """The rows of each predicate, in the order of `predicate_labels`; each list is sorted by entity."""
+        predicates = np.asarray(self.predicates)
+        counts = np.bincount(predicates, minlength=len(self.predicate_labels))
+        return np.split(np.argsort(predicates, kind="stable"), np.cumsum(counts)[:-1])
+
     def table(self) -> pa.Table:
         """The rows as an Arrow table with the columns entity, predicate (both ids), value and kind."""
         return pa.table(

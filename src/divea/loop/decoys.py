@@ -21,11 +21,21 @@ from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
 from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
-from divea.loop.confidence import Assignment, Calibration, Judged, calibrate, neighbour_support
+from divea.loop.confidence import (
+    FEWEST_PAIRS,
+    Assignment,
+    Calibration,
+    Judged,
+    calibrate,
+    neighbour_support,
+)
 from divea.matching.sinkhorn import TEMPERATURE
 
 MOST_SURE = 20_000
 """Sure pairs that are learned from; more say no more."""
+
+LEAST_AGREEMENT = 0.7
+"""Share of the pairs that features are sure of which structure must prefer to their decoys; .5 is chance."""
 
 _ROUNDS = 100
 _SALT = 0xDEC0
@@ -84,11 +94,11 @@ def calibrate_without_seeds(
     ends = assignment.source.astype(np.int64), assignment.target.astype(np.int64)
     evidence = _Evidence(task, listed, structure, _matched(ends, task))
     columns = evidence.columns(ends)
-    sure = _sure(ends, listed, structure, task, random_seed)
-    decoys = _decoys(sure, evidence)
-    if not len(decoys[0]):
-        return None, columns
+    sure, is_sure_by_features = _sure(ends, listed, structure, task, random_seed)
+    decoys, decoy_of = _decoys(sure, evidence)
     examples = np.concatenate([evidence.columns(sure), evidence.columns(decoys)])
+    if not _agree(examples[:, 2], len(sure[0]), decoy_of, is_sure_by_features):
+        return None, columns
     is_correct = np.repeat([1.0, 0.0], [len(sure[0]), len(decoys[0])])
     balanced = Judged(examples, is_correct, _counts(is_correct, 0.5), np.concatenate([sure[0], decoys[0]]))
     first = calibrate(balanced)
@@ -106,19 +116,49 @@ def _matched(pairs: Pairs, task: AlignmentTask) -> csr_array:
 
 def _sure(
     assigned: Pairs, listed: csr_array, structure: Structure, task: AlignmentTask, random_seed: int
-) -> Pairs:
-    """A sample of the assigned pairs that features or structure are sure of on their own."""
+) -> tuple[Pairs, npt.NDArray[np.bool_]]:
+    """A sample of the assigned pairs that features or structure are sure of on their own, and whether
+    features are.
+    """
     named = sure_pairs((PairScores("all", *all_ids(task), listed),))
-    links = named.pairs, structure.sure.pairs
     width = listed.shape[1]
-    sure = np.concatenate([pairs[:, 0].astype(np.int64) * width + pairs[:, 1] for pairs in links])
-    chosen = np.flatnonzero(np.isin(assigned[0] * width + assigned[1], sure))
-    chosen = np.random.default_rng([random_seed, _SALT]).permutation(chosen)[:MOST_SURE]
-    return assigned[0][np.sort(chosen)], assigned[1][np.sort(chosen)]
+    by_features, by_structure = (
+        np.isin(assigned[0] * width + assigned[1], links.source.astype(np.int64) * width + links.target)
+        for links in (named, structure.sure)
+    )
+    chosen = np.flatnonzero(by_features | by_structure)
+    chosen = np.sort(np.random.default_rng([random_seed, _SALT]).permutation(chosen)[:MOST_SURE])
+    return (assigned[0][chosen], assigned[1][chosen]), by_features[chosen]
 
 
-def _decoys(sure: Pairs, evidence: _Evidence) -> Pairs:
-    """For the sources of sure pairs, the best of the targets that are left over."""
+def _agree(
+    structure: Numbers,
+    count: int,
+    decoy_of: npt.NDArray[np.int64],
+    is_sure_by_features: npt.NDArray[np.bool_],
+) -> bool:
+    """Whether structure prefers the pairs that features are sure of to their decoys.
+
+    If it does not, the features may be wrong, and nothing can be learned from what they are sure of.
+
+    Parameters
+    ----------
+    structure
+        The similarity by structure of the sure pairs, then of the decoys.
+    count
+        The number of sure pairs.
+    """
+    judged = is_sure_by_features[decoy_of]
+    if judged.sum() < FEWEST_PAIRS:
+        return False
+    pair, decoy = structure[:count][decoy_of][judged], structure[count:][judged]
+    return bool((pair > decoy).mean() + (pair == decoy).mean() / 2 >= LEAST_AGREEMENT)
+
+
+def _decoys(sure: Pairs, evidence: _Evidence) -> tuple[Pairs, npt.NDArray[np.int64]]:
+    """For the sources of sure pairs, the best of the targets that are left over, and the position of the
+    sure pair.
+    """
     listed = evidence.listed[sure[0]]
     row = np.repeat(np.arange(len(sure[0])), np.diff(listed.indptr))
     source, target = sure[0][row], listed.indices.astype(np.int64)
@@ -128,7 +168,7 @@ def _decoys(sure: Pairs, evidence: _Evidence) -> Pairs:
     other = target != sure[1][row]
     row, source, target = row[other], source[other], target[other]
     if not len(row):
-        return source, target
+        return (source, target), row
     # Left over are the targets of pairs that nothing is sure of, and those that are not assigned. Where all
     # targets of a source are taken, one of those must do: such a decoy is harder to tell from a match.
     is_taken = np.zeros(evidence.task.target.num_entities, dtype=bool)
@@ -138,7 +178,7 @@ def _decoys(sure: Pairs, evidence: _Evidence) -> Pairs:
     order = np.lexsort((target, -score, is_taken[target], row))
     first = np.concatenate([[True], row[order][1:] != row[order][:-1]])[: len(order)]
     best = order[first]
-    return source[best], target[best]
+    return (source[best], target[best]), row[best]
 
 
 def _counts(is_correct: Numbers, share: float) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from divea.config import Settings
 from divea.errors import InputError
 from divea.features import Feature, make_features
-from divea.features.fusion import FEWEST_PAIRS, learned_weight
+from divea.features.fusion import DEFAULT_WEIGHT, FEWEST_PAIRS, learned_weight
 from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
@@ -20,21 +20,32 @@ from divea.graphs.features import FeatureRows, Features, beside_structure
 Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
 """Returns the feature of this name that was made from this, or computes and keeps it."""
 
-DEFAULT_WEIGHT = 0.5
-"""The weight of a feature before anything is known about it."""
-
 DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where features are computed, and what keeps them."""
+
+    device: str = "cpu"
+    memory: int | None = None
+    """Bytes that a structural feature may take on the device; None for its own limit."""
+    keep: Keep | None = None
+    """Keeps features that are expensive to compute."""
+
+
+HERE = Computing()
+"""On the CPU, without keeping anything."""
 
 
 class LoopFeatures:
     """Computes the features of each iteration of a loop."""
 
-    def __init__(
-        self, task: AlignmentTask, settings: Settings, device: str = "cpu", keep: Keep | None = None
-    ):
-        self._task, self._settings, self._device, self._keep = task, settings, device, keep
+    def __init__(self, task: AlignmentTask, settings: Settings, computing: Computing):
+        self._task, self._settings, self._computing = task, settings, computing
         self._made = make_features(settings.features)
         self._computed: dict[str, FeatureRows | None] = {}
+        self._known: dict[str, Links] = {}
         self._weights: dict[str, float] = {}
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
@@ -51,8 +62,8 @@ class LoopFeatures:
         """
         known = visible.seeds.union(_apart_from(pseudo_seeds, hidden))
         for made in self._made:
-            if made.uses_known_pairs or made.name not in self._computed:
-                self._computed[made.name] = self._compute(made, known)
+            has_seeds = made.is_structural and len(visible.seeds) >= FEWEST_PAIRS
+            self._update(made, visible.seeds if has_seeds else known)
         present = tuple(feature for feature in self._computed.values() if feature is not None)
         others = beside_structure(present)
         if others:
@@ -72,18 +83,18 @@ class LoopFeatures:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: features that the task has no data for."""
-        missing = [name for name, feature in self._computed.items() if feature is None]
-        has_literals = self._task.source.attributes is not None or self._task.target.attributes is not None
-        # Nobody asked for what is on by default and cannot be there.
-        asked = [name for name in missing if has_literals or name not in ("names", "attributes")]
-        absent = [f"no {name}: the graphs have nothing to compute them from" for name in asked]
-        return (*absent, *(note for made in self._made for note in made.notes))
+        """What a user should know about the features."""
+        return tuple(note for made in self._made for note in made.notes)
 
     def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
         """What structure says about pairs that it was not told."""
-        random_seed = self._settings.random_seed
-        return Structure.of(visible, pseudo_seeds, random_seed=random_seed, device=self._device)
+        return Structure.of(
+            visible,
+            pseudo_seeds,
+            random_seed=self._settings.random_seed,
+            device=self._computing.device,
+            memory=self._computing.memory,
+        )
 
     def describe(self, features: Features) -> dict[str, Any]:
         """What was learned about features, as plain JSON types."""
@@ -94,15 +105,26 @@ class LoopFeatures:
             **{name: text for name, text in known.items() if text},
         }
 
+    def _update(self, made: Feature, known: Links) -> None:
+        """Compute a feature unless nothing that it depends on has changed."""
+        is_new = made.name not in self._computed
+        if is_new or (made.uses_known_pairs and self._known.get(made.name) != known):
+            self._computed[made.name], self._known[made.name] = self._compute(made, known), known
+
     def _compute(self, made: Feature, known: Links) -> FeatureRows | None:
         def compute() -> FeatureRows | None:
-            random_seed = self._settings.random_seed
-            return made.compute(self._task, known, random_seed=random_seed, device=self._device)
+            return made.compute(
+                self._task,
+                known,
+                random_seed=self._settings.random_seed,
+                device=self._computing.device,
+                memory=self._computing.memory,
+            )
 
         made_from = made.made_from(self._task)
-        if made_from is None or self._keep is None:
+        if made_from is None or self._computing.keep is None:
             return compute()
-        return self._keep(made.name, made_from, compute)
+        return self._computing.keep(made.name, made_from, compute)
 
     def _judges(self, visible: AlignmentTask, pseudo_seeds: Links) -> Links:
         """The seeds if they are enough, else pairs that structure alone is sure of."""

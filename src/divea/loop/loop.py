@@ -38,7 +38,7 @@ from divea.loop.confidence import (
     pair_features,
 )
 from divea.loop.decoys import calibrate_without_seeds
-from divea.loop.features import Keep, LoopFeatures, starting_pairs
+from divea.loop.features import HERE, Computing, LoopFeatures, starting_pairs
 from divea.loop.merge import assign, average, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.loop.solve import Solved
@@ -111,8 +111,7 @@ def run_loop(
     settings: Settings,
     solve: Solver,
     observe: Observer | None = None,
-    device: str = "cpu",
-    keep: Keep | None = None,
+    computing: Computing = HERE,
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
@@ -124,16 +123,14 @@ def run_loop(
         Solves the subtasks of each iteration.
     observe
         Called with what each iteration found.
-    device
-        Where features are computed.
-    keep
-        Keeps features that are expensive to compute.
+    computing
+        Where features are computed, and what keeps them.
     """
-    calibration = _cross_validated(task, settings, solve, device, keep)
+    calibration = _cross_validated(task, settings, solve, computing)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve, device=device, keep=keep)
+    loop = _Loop(task, settings, solve, computing=computing)
     for number in range(settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
         is_last = number == settings.iterations - 1
@@ -171,7 +168,7 @@ def run_loop(
 
 
 def _cross_validated(
-    task: AlignmentTask, settings: Settings, solve: Solver, device: str, keep: Keep | None
+    task: AlignmentTask, settings: Settings, solve: Solver, computing: Computing
 ) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
@@ -179,7 +176,7 @@ def _cross_validated(
     judged = []
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
-        loop = _Loop(visible, settings, solve, fold, device, keep)
+        loop = _Loop(visible, settings, solve, fold, computing)
         for _ in range(settings.iterations):
             loop.iterate(visible, hidden)
         judged.append(loop.judged(visible, hidden))
@@ -205,11 +202,10 @@ class _Loop:
         settings: Settings,
         solve: Solver,
         fold: int = 0,
-        device: str = "cpu",
-        keep: Keep | None = None,
+        computing: Computing = HERE,
     ):
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
-        self._features = LoopFeatures(task, settings, device, keep)
+        self._features = LoopFeatures(task, settings, computing)
         self._strategy = make_strategy(task, settings)
         self._number = 0
         self._similarity: csr_array | None = None

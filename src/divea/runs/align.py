@@ -27,6 +27,7 @@ from divea.executors import (
 )
 from divea.graphs import AlignmentTask
 from divea.loop.confidence import threshold_for
+from divea.loop.features import Computing
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.loop.solve import Solved
 from divea.resources.limits import Limits
@@ -182,7 +183,8 @@ def _align(
         if observe is not None:
             observe(iteration)
 
-    outcome = run_loop(run.task, run.manifest.settings, solver, report, run.manifest.device, run.kept_feature)
+    computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
+    outcome = run_loop(run.task, run.manifest.settings, solver, report, computing)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.
         return solver.failed

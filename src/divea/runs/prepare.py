@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from divea.config import Settings
+from divea.config import FeatureSettings, Settings
 from divea.config.effects import SIZED_DIVISIONS
 from divea.division import make_strategy
 from divea.errors import CalibrationError, InputError
@@ -43,9 +43,11 @@ def prepare(
     folder
         The task folder, if the task came from one.
     """
-    if not len(task.seeds) and not settings.features.used:
+    features, feature_notes = _features(task, settings)
+    settings = settings.model_copy(update={"features": features})
+    if not len(task.seeds) and not features.used:
         raise InputError(
-            "the task has no seeds (known matches), and features are off: there is nothing to start from"
+            "the task has no seeds (known matches), and no names or attribute values to start from instead"
         )
     device = resolve_device(
         stored.device if stored is not None and limits.device == "auto" else limits.device
@@ -81,7 +83,19 @@ def prepare(
         },
         allow_unused=True,
     )
-    return manifest, plan.notes + fold_notes
+    return manifest, plan.notes + fold_notes + feature_notes
+
+
+def _features(task: AlignmentTask, settings: Settings) -> tuple[FeatureSettings, tuple[str, ...]]:
+    """The features that the task has data for, and notes on those that were asked for in vain."""
+    made = {feature.name: feature for feature in make_features(settings.features)}
+    missing = [name for name, feature in made.items() if not feature.is_available(task)]
+    if not missing:
+        return settings.features, ()
+    used = "+".join(name for name in made if name not in missing) or "none"
+    asked = missing if "name" in settings.features.model_fields_set else []
+    notes = tuple(f"no {name}: the graphs have nothing to compute them from" for name in asked)
+    return settings.features.model_copy(update={"name": used}), notes
 
 
 def _checksums_of_features(settings: Settings) -> dict[str, str]:
