@@ -10,7 +10,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 .PHONY: help demo test test-all lint release clean
 
 help:
-	@echo "make demo      install divea into $(VENV) and run it on a generated pair of graphs"
+	@echo "make demo      install divea into $(VENV) and run it on two generated graphs without seeds"
 	@echo "make test      lint, check types and layers, build the release, and run the quick tests"
 	@echo "make test-all  the same, with the slow tests"
 	@echo "make release   build sdist and wheel in dist, and install the wheel into $(RELEASE)"
@@ -27,7 +27,7 @@ $(VENV)/installed-test: $(VENV)/installed
 
 demo: $(VENV)/installed
 	rm -rf $(DEMO)
-	$(BIN)/divea synth $(DEMO) --entities 5000 --random-seed 1
+	$(BIN)/divea synth $(DEMO) --entities 5000 --names --seed-share 0 --random-seed 1
 	$(BIN)/divea info $(DEMO)/task
 	$(BIN)/divea align $(DEMO)/task -n 5 --out $(DEMO)/run
 	$(BIN)/divea evaluate $(DEMO)/run --gold $(DEMO)/gold.tsv

@@ -180,6 +180,9 @@ def template(tmp_path_factory):
         shutil.copy("run/mappings.tsv", "mappings.tsv")
         shutil.copytree("run", "demo/run")
         assert divea("synth", "demo-names", "--entities", 150, "--names", "--seed-share", 0).code == 0
+        named = read_task("demo-names/task")
+        write_graph(named.source, "catalogue.nt.gz")
+        write_graph(named.target, "wikidata.ttl")
         made = divea("align", "demo-names/task", "--config", "settings.yaml", "--out", "demo-names/run")
         assert made.code == 0, made
         shutil.copytree("run", "experiments/run")

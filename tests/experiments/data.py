@@ -34,6 +34,30 @@ def write_data(folder: Path, entities: int = 120) -> Path:
     return folder
 
 
+def write_names(data: Path) -> Path:
+    """Name the entities: those of the right graph by their IRIs, those of the left one in a file.
+
+    Linked entities have the same name. Returns the file.
+    """
+    folder = data / PAIR
+    links = dict(line.split() for path in split_of(data).iterdir() for line in path.read_text().splitlines())
+    left, right = (_labels_of(folder / f"ent_ids_{side}") for side in (1, 2))
+    rng = np.random.default_rng(0)
+    name_of = {number: "".join(rng.choice(list("abcdefghiklmnopr"), 12)) for number in (*left, *right)}
+    iris = (f"{number}\thttp://b.example/resource/{name_of[number]}\n" for number in right)
+    (folder / "ent_ids_2").write_text("".join(iris))
+    names = (f"{label}\t{name_of[links.get(number, number)]}\n" for number, label in left.items())
+    file = folder / "names_1.tsv"
+    file.write_text("entity\tname\n" + "".join(names))
+    return file
+
+
+def _labels_of(path: Path) -> dict[str, str]:
+    """The label of each entity, by its id in the file."""
+    lines = (line.split("\t") for line in path.read_text().splitlines())
+    return dict(lines)
+
+
 def split_of(data: Path, percent: int = 20, split: int = 0) -> Path:
     """The folder of a split: its seeds are in sup_ent_ids, its test links in ref_ent_ids."""
     return data / PAIR / "splits" / str(percent) / str(split)

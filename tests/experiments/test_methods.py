@@ -17,6 +17,14 @@ def test_a_supervised_run_is_the_first_iteration_of_a_semi_supervised_one():
     assert {**sup, "iterations": 5} == semi
 
 
+@pytest.mark.parametrize("named", [method for method in METHODS if method.endswith("with names")])
+def test_a_method_with_names_differs_in_its_features_alone(named):
+    plain = named.removesuffix(", with names")
+    with_names, without = (settings_for(method, "rrea", "cps", {}) for method in (named, plain))
+    assert with_names.pop("features") == {"name": "names"} and without.pop("features") == {"name": "none"}
+    assert with_names == without
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_changes_reach_every_method_that_they_have_an_effect_on(method):
     changes = read_changes(["model.rrea.steps=7", "matching=cosine", "division.locality=bfs"], ["rrea"])
@@ -82,10 +90,13 @@ def test_methods_can_be_chosen():
 
 def test_recipes_share_equal_runs():
     recipes = {
-        name: RECIPES[name].cells(["zh_en"], ["rrea"], [0]) for name in ("cps", "sbp", "coverage", "time")
+        name: RECIPES[name].cells(["zh_en"], ["rrea"], [0])
+        for name in ("cps", "sbp", "coverage", "time", "attributes")
     }
     known = {cell.key for name in ("cps", "sbp") for cell in recipes[name]}
     assert {cell.key for name in ("coverage", "time") for cell in recipes[name]} <= known
+    assert {cell.key for cell in recipes["attributes"] if not cell.uses_names} <= known
+    assert not {cell.key for cell in recipes["attributes"] if cell.uses_names} & known
     rival, *_, ours = recipes["cps"]
     assert replace(ours, method="another name").key == ours.key
     assert replace(ours, scale="sbp").key != ours.key

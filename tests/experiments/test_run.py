@@ -18,14 +18,15 @@ from divea.experiments.cell import Cell
 from divea.experiments.methods import METHODS, settings_for
 from divea.experiments.recipes import RECIPES
 from divea.experiments.run import finished_cells, run_folder
-from divea.experiments.run_cell import cell_settings, read_metrics, run_cell
+from divea.experiments.run_cell import cell_settings, read_metrics, read_split, run_cell
 from divea.formats import read_task
+from divea.graphs.names import GIVEN_NAME
 from divea.resources.machine import cores
 from divea.runs.journal import Journal, read_journal
 from divea.runs.layout import METRICS
 from divea.runs.status import status_of
 from tests.command_line import divea
-from tests.experiments.data import PAIR, split_of, write_data
+from tests.experiments.data import PAIR, split_of, write_data, write_names
 from tests.runs.tiny import solved_now, tables
 
 QUICK = {"model.gcn-align.steps": 3, "output.top": 20}
@@ -149,6 +150,41 @@ def test_one_subtask_is_the_whole_graph(data, tmp_path):
     metrics = run_here(quick_cell("DivEA", subtasks=1, stacked=False), tmp_path / "run", data)
     assert metrics["iterations"][-1]["coverage"] == 1
     assert metrics["memory_mib"] > 0
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """Data with names, of which those of the left graph are in a file."""
+    data = write_data(tmp_path / "named")
+    file = write_names(data)
+    monkeypatch.setitem(run_cell_module.NAME_FILES, PAIR, file.name)
+    return data
+
+
+@pytest.mark.parametrize("method", ["CPS (semi)", "DivEA (paper)", "DivEA"])
+def test_names_help_every_division(method, named, tmp_path):
+    plain, with_names = (
+        run_here(quick_cell(name), tmp_path / name, named)["iterations"]
+        for name in (method, f"{method}, with names")
+    )
+    # Already in the first iteration, because pairs that names are sure of take part in the division.
+    assert with_names[0]["coverage"] > plain[0]["coverage"]
+    assert with_names[0]["H@1"] > plain[0]["H@1"] + 0.2
+    assert with_names[-1]["H@1"] > plain[-1]["H@1"] + 0.2
+
+
+def test_names_are_read_only_for_methods_that_use_them(named):
+    assert read_split(named / PAIR, 20, 0).source.attributes is None
+    task = read_split(named / PAIR, 20, 0, with_names=True)
+    assert set(task.source.attributes.predicate_labels.to_pylist()) == {GIVEN_NAME}
+    assert task.target.attributes is None
+
+
+def test_a_missing_file_of_names_is_an_error_of_the_methods_that_use_it(named, tmp_path):
+    (named / PAIR / "names_1.tsv").unlink()
+    run_here(quick_cell("DivEA"), tmp_path / "plain", named)
+    with pytest.raises(InputError, match=r"names_1\.tsv"):
+        run_here(quick_cell("DivEA, with names"), tmp_path / "run", named)
 
 
 @pytest.mark.parametrize("committed", [1, 3, 5])

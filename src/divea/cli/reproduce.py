@@ -23,7 +23,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="cps, sbp, coverage, discovery, informativeness, subtasks, seeds, gains, time or coherence."
+            help="cps, sbp, coverage, discovery, informativeness, attributes, subtasks, seeds, gains, time "
+            "or coherence."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for runs, tables and plots.")],

@@ -38,6 +38,11 @@ class Cell:
         return self.settings["division"]["name"] in SIZED_DIVISIONS and self.subtasks > 1
 
     @property
+    def uses_names(self) -> bool:
+        """Whether the names of entities are used."""
+        return "names" in self.settings["features"]["name"].split("+")
+
+    @property
     def key(self) -> str:
         """Names everything that decides the result and nothing else: recipes share the runs of equal
         cells.

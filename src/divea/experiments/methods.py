@@ -8,6 +8,10 @@ seeds (docs/notes/reproduce.md).
 
 `DivEA` is our division: joint, with scores averaged over iterations. `DivEA (paper)` is the paper's.
 Averaging helps any division, so the rivals are also run with it ("averaged").
+
+Methods "with names" use the names of entities too. In the paper, pairs with similar names only augment the
+seeds before the division. Here they do that as well: pairs that names are sure of are the pseudo-seeds of
+the first division. Beyond the paper, names also rank candidates and count in matching.
 """
 
 from __future__ import annotations
@@ -22,14 +26,18 @@ from divea.errors import InputError
 METHODS: dict[str, dict[str, Any]] = {
     "CPS (sup)": {"division": "cps"},
     "CPS (semi)": {"division": "cps"},
+    "CPS (semi), with names": {"division": "cps", "features": "names"},
     "CPS (semi), averaged": {"division": "cps", "matching.average": 3},
+    "CPS (semi), averaged, with names": {"division": "cps", "matching.average": 3, "features": "names"},
     "SBP (sup)": {"division": "sbp"},
     "SBP (semi)": {"division": "sbp"},
     "SBP (semi), averaged": {"division": "sbp", "matching.average": 3},
     "I-SBP": {"division": "isbp"},
     "I-SBP, averaged": {"division": "isbp", "matching.average": 3},
     "DivEA": {"division": "joint", "matching.average": 3},
+    "DivEA, with names": {"division": "joint", "matching.average": 3, "features": "names"},
     "DivEA (paper)": {"division": "divea"},
+    "DivEA (paper), with names": {"division": "divea", "features": "names"},
     "DivEA (paper), locality only": {"division": "divea", "division.nearest": 0},
     "DivEA (paper), random groups": {"division": "random"},
 }

@@ -130,6 +130,22 @@ RECIPES: dict[str, Recipe] = {
         ("H@1 / coverage",),
         BOTH,
     ),
+    "attributes": Recipe(
+        "Incorporating attributes: with and without the names of entities",
+        (
+            ("CPS (semi)", "cps"),
+            ("CPS (semi), averaged", "cps"),
+            ("DivEA (paper)", "cps"),
+            ("DivEA", "cps"),
+            ("CPS (semi), with names", "cps"),
+            ("CPS (semi), averaged, with names", "cps"),
+            ("DivEA (paper), with names", "cps"),
+            ("DivEA, with names", "cps"),
+        ),
+        ("H@1", "coverage", "H@1 / coverage"),
+        ("H@1", "coverage", "H@1 / coverage"),
+        ours="DivEA, with names",
+    ),
     "subtasks": Recipe(
         "Robustness: quality by number of subtasks",
         _BEST,

@@ -45,10 +45,16 @@ def split_folder(folder: Path, percent: int, split: int) -> Path:
     return folder / "splits" / str(percent) / str(split)
 
 
+NAME_FILES = {"zh_en": "names_1.tsv", "ja_en": "names_1.tsv"}
+"""Translated names of the left graph, by data set; the names of other graphs are the ends of their IRIs."""
+
+
 @lru_cache(maxsize=4)
-def read_split(folder: Path, percent: int, split: int) -> AlignmentTask:
-    """The task of a split. Test links are not read."""
-    return read_task(folder, split_folder(folder, percent, split) / "sup_ent_ids")
+def read_split(folder: Path, percent: int, split: int, *, with_names: bool = False) -> AlignmentTask:
+    """The task of a split. Test links are not read; files of names only if they are asked for."""
+    names = NAME_FILES.get(folder.name) if with_names else None
+    seeds = split_folder(folder, percent, split) / "sup_ent_ids"
+    return read_task(folder, seeds, source_names=folder / names if names else None)
 
 
 SBP_SIZES = {("zh_en", 5): 9421, ("ja_en", 5): 10323, ("fr_en", 5): 9594}
@@ -143,7 +149,7 @@ def _is_number(value: Any) -> bool:
 
 def _task(cell: Cell, folder: Path) -> tuple[AlignmentTask, Links | None]:
     """The task, and the held-out seeds that take the place of the test links if the cell asks for it."""
-    task = read_split(folder, cell.percent, cell.split)
+    task = read_split(folder, cell.percent, cell.split, with_names=cell.uses_names)
     # The same seeds for every method, whatever its random seed.
     return hold_back(task, cell.validation, cell.split) if cell.validation else (task, None)
 
