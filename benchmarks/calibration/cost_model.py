@@ -1,7 +1,8 @@
 """Memory and time of a subtask for each model, fitted to the cost model that `divea plan` uses.
 
-Subtasks of growing size are cut from a synthetic pair and embedded, each in a new process. Peak memory and
-time are fitted by least squares of the relative errors to  fixed + a entities + b triples,  with
+Subtasks of growing size are cut from a synthetic pair and embedded, each in a new process: with all their
+triples, and with half of them, because entities and triples otherwise grow together. Peak memory and time are
+fitted by least squares of the relative errors to  fixed + a entities + b triples,  with
 coefficients of at least 0. A trained model is timed over 5 and over 25 steps, and the difference is scaled to
 all steps. On a CPU the time is the CPU time of one thread, so that other work on the machine does not count.
 "Worst error" is that of the fit, "error of the table" that of the costs in `divea.resources.costs`; a
@@ -11,8 +12,10 @@ positive one means that the table expects more than was measured.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +35,11 @@ from benchmarks.common import (
 )
 from divea.config import DivisionSettings, ModelSettings
 from divea.division import DivEA
-from divea.graphs import AlignmentTask, load_task
+from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
 from divea.models import make_model
 from divea.resources.costs import COSTS, Linear
 
-NEEDS = Needs("synthetic pairs", "CPU or GPU", "5 min (GPU), 10 min")
+NEEDS = Needs("synthetic pairs", "CPU or GPU", "10 min")
 
 MODELS = ("rrea", "gcn-align", "dual-amn", "label-propagation")
 PUBLISHED = {"label-propagation": LIGHTEA}
@@ -54,6 +57,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=sizes, help="entities of a subtask, at least 3"
     )
+    parser.add_argument(
+        "--shares", type=float, nargs="+", default=[1.0, 0.5], help="shares of the triples that are kept"
+    )
 
 
 def run(options: argparse.Namespace) -> Figures:
@@ -65,8 +71,9 @@ def run(options: argparse.Namespace) -> Figures:
     folder = synthetic_pair(options.pairs, options.entities) / "task"
     for model in options.models:
         rows = []
-        for size in options.sizes:
-            done = measure_in_child(prepare, folder, model, size, options.device, device=options.device)
+        for size, share in itertools.product(options.sizes, options.shares):
+            arguments = folder, model, size, share, options.device
+            done = measure_in_child(prepare, *arguments, device=options.device)
             rows.append((*done.result[:2], done.memory, done.result[2]))
             names = ("model", "entities", "triples", "memory", "time")
             measured.add(dict(zip(names, (model, *rows[-1]), strict=True)))
@@ -77,11 +84,14 @@ def run(options: argparse.Namespace) -> Figures:
     return figures
 
 
-def prepare(folder: Path, name: str, size: int, device: str) -> Callable[[], tuple[int, int, float]]:
+def prepare(
+    folder: Path, name: str, size: int, share: float, device: str
+) -> Callable[[], tuple[int, int, float]]:
     """Work that returns entities and triples of a subtask, and the seconds to embed it."""
     if device == "cpu":
         torch.set_num_threads(1)
-    task = subtask(folder, size)
+    whole = subtask(folder, size)
+    task = replace(whole, source=thinned(whole.source, share), target=thinned(whole.target, share))
     entities = task.source.num_entities + task.target.num_entities
     triples = task.source.num_triples + task.target.num_triples
     return lambda: (entities, triples, embedding_seconds(task, name, device))
@@ -91,6 +101,12 @@ def subtask(folder: Path, size: int) -> AlignmentTask:
     whole = load_task(folder)
     parts = -(-2 * whole.source.num_entities // size)
     return DivEA(parts, size, DivisionSettings(delta1=0.45)).divide(whole).subtasks[0].local(whole)
+
+
+def thinned(graph: KnowledgeGraph, share: float) -> KnowledgeGraph:
+    """The graph with a random share of its triples."""
+    is_kept = np.random.default_rng(0).random(graph.num_triples) < share
+    return KnowledgeGraph(graph.entities, graph.relations, graph.triples[is_kept])
 
 
 def embedding_seconds(task: AlignmentTask, name: str, device: str) -> float:

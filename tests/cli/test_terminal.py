@@ -105,6 +105,25 @@ def test_the_live_line_keeps_moving(monkeypatch):
     assert progress.__rich__().plain == expected
 
 
+def test_the_live_line_shows_the_steps_of_models_in_training():
+    progress = Progress()
+    progress("started", iterations=2, subtasks=9, costs=[1.0, 5.0])
+    progress("iteration", iteration=0, subtasks=9, solved_before=0)
+    progress("steps", subtasks=[2], done=30, all=60)
+    assert ", subtask 2: step 30 of 60; " in progress.__rich__().plain
+    for first in (3, 5, 7):
+        progress("steps", subtasks=[first, first + 1], done=first, all=9)
+    shown = "for 0:00, subtask 2: step 30 of 60, subtasks 3 to 4: step 3 of 9; "
+    assert shown in progress.__rich__().plain
+    progress("solved", iteration=0, subtasks=[2], seconds=60.0, peak_memory=0, peak_gpu_memory=0)
+    progress("failed", iteration=0, subtasks=[3, 4], reason="none")
+    assert "for 0:00, subtasks 5 to 6: step 5 of 9, subtasks 7 to 8" in progress.__rich__().plain
+    progress("learned", iteration=0, pseudo_seeds=3)
+    assert "step" not in progress.__rich__().plain
+    progress("iteration", iteration=1, subtasks=9, solved_before=0)
+    assert "step" not in progress.__rich__().plain
+
+
 def test_the_clock():
     assert [clock(seconds) for seconds in (-3, 0, 59.6, 3599, 3600, 90_000)] == [
         "0:00",

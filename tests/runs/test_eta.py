@@ -2,9 +2,9 @@
 
 import pytest
 
-from divea.config import Settings
+from divea.config import ModelSettings, Settings
 from divea.graphs.planted import planted_pair
-from divea.runs.eta import Eta, iteration_costs
+from divea.runs.eta import Eta, _seconds, iteration_costs
 
 TASK = planted_pair().task
 
@@ -97,6 +97,56 @@ def test_costs_follow_models_and_options():
     assert steps[1] == pytest.approx(2 * steps[0], rel=0.01)
     cuda = iteration_costs(TASK, Settings(), "cuda")
     assert len(cuda) == 3 and cuda[0] != iteration_costs(TASK, Settings(), "cpu")[0]
+
+
+SUBTASKS = [(2_000, 6_194), (5_000, 15_666)]
+"""Entities and triples of the subtasks below."""
+
+FEW, MANY = (50, 123), (720, 1_800)
+"""Seeds of the subtasks: at the start, and with pseudo-seeds."""
+
+MEASURED = {
+    ("fast", "model", "label-propagation", FEW): (0.52, 1.55),
+    ("best", "model", "label-propagation", FEW): (3.01, 8.99),
+    ("best", "last_model", "label-propagation", FEW): (1.24, 3.34),
+    ("best", "last_model", "rrea", FEW): (2.80, 9.39),
+    ("best", "last_model", "dual-amn", FEW): (7.68, 23.13),
+    ("best", "last_model", "label-propagation", MANY): (1.37, 3.36),
+    ("best", "last_model", "rrea", MANY): (12.74, 40.66),
+    ("best", "last_model", "dual-amn", MANY): (18.95, 65.85),
+}
+"""CPU seconds of the models of the presets on one core of the machine that the table of costs comes from."""
+
+
+@pytest.mark.parametrize(("preset", "group", "name", "seeds"), MEASURED)
+@pytest.mark.parametrize("at", [0, 1])
+def test_costs_of_the_presets_are_what_was_measured(preset, group, name, seeds, at):
+    options = getattr(Settings.preset(preset), group).options(name)
+    model = ModelSettings.checked({"name": name, name: options.model_dump()})
+    expected = _seconds(model, "cpu", *SUBTASKS[at], seeds[at])
+    assert expected == pytest.approx(MEASURED[preset, group, name, seeds][at], rel=0.45)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_ratio_of_both_models_of_best_is_what_was_measured(at):
+    settings = Settings.preset("best")
+    last = _seconds(settings.last_model, "cpu", *SUBTASKS[at], MANY[at])
+    first = _seconds(settings.model, "cpu", *SUBTASKS[at], MANY[at])
+    names = ("label-propagation", "rrea", "dual-amn")
+    measured = sum(MEASURED["best", "last_model", name, MANY][at] for name in names)
+    true = measured / MEASURED["best", "model", "label-propagation", FEW][at]
+    assert last / first == pytest.approx(true, rel=0.2)
+
+
+def test_seeds_change_the_costs_of_hard_losses_alone():
+    def seconds(name, seeds, **options):
+        return _seconds(ModelSettings.checked({"name": name, name: options}), "cpu", 2_000, 6_000, seeds)
+
+    assert seconds("dual-amn", 40) == seconds("dual-amn", 50) < seconds("dual-amn", 500)
+    assert seconds("dual-amn", 1024) == seconds("dual-amn", 9999), "a batch holds no more"
+    assert seconds("rrea", 50, loss="hard") < seconds("rrea", 500, loss="hard")
+    for name in ("rrea", "gcn-align", "label-propagation"):
+        assert seconds(name, 50) == seconds(name, 5000)
 
 
 def test_a_model_that_was_not_measured_has_no_costs(monkeypatch):

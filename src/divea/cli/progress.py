@@ -15,6 +15,9 @@ from divea.runs.eta import Eta
 if TYPE_CHECKING:
     from rich.text import Text
 
+MOST_STEPS = 2
+"""The most subtasks whose training steps fit into the live line."""
+
 
 class Progress:
     """Prints the events of a run to stderr, because stdout is for results."""
@@ -24,6 +27,8 @@ class Progress:
         self._eta = Eta()
         self._stage = "opening the run"
         self._pseudo_seeds = 0
+        self._steps: dict[int, str] = {}
+        """How far the models of the subtasks are that are being solved, by the first subtask of a job."""
         self._live: Any = None
 
     def __enter__(self) -> Progress:
@@ -58,8 +63,15 @@ class Progress:
         before = f", {solved_before} solved before" if solved_before else ""
         self._line(f"{self._iteration()}: {subtasks} subtasks{before}")
         self._stage = "solving"
+        self._steps = {}
+
+    def _on_steps(self, subtasks: list[int], done: int, all: int) -> None:
+        first, last = subtasks[0], subtasks[-1]
+        which = f"subtask {first}" if first == last else f"subtasks {first} to {last}"
+        self._steps[first] = f"{which}: step {done} of {all}"
 
     def _on_solved(self, subtasks: list[int], seconds: float, **facts: Any) -> None:
+        self._steps.pop(subtasks[0], None)
         if self._verbose:
             names = ", ".join(str(index) for index in subtasks)
             counted = f"{self._eta.done} of {self._eta.subtasks}"
@@ -82,6 +94,7 @@ class Progress:
         self._line(f"note: {text}")
 
     def _on_failed(self, iteration: int, subtasks: list[int], reason: str, **facts: Any) -> None:
+        self._steps.pop(subtasks[0], None)
         self._line(f"iteration {iteration + 1}: subtasks {subtasks} failed: {reason}")
 
     def _on_stage(self, stage: str, iteration: int, seconds: float, peak_memory: int, **facts: Any) -> None:
@@ -113,6 +126,9 @@ class Progress:
             parts.append(f"{eta.done} of {eta.subtasks} subtasks")
         parts.append(f"{self._pseudo_seeds} pseudo-seeds")
         parts.append(f"{self._stage} for {clock(time.time() - eta.since)}")
+        if self._stage == "solving":
+            # The line is rendered by another thread than the one that events come from.
+            parts += [text for _, text in sorted(self._steps.copy().items())[:MOST_STEPS]]
         return Text("; ".join([", ".join(parts), *self._times()]))
 
     def _iteration(self) -> str:

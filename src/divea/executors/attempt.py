@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import shorten
 
@@ -19,11 +19,12 @@ import numpy as np
 from divea.config import DivisionSettings
 from divea.division import DivEA, Subtask
 from divea.errors import printable
-from divea.executors.base import Done, Failed, FailureKind
+from divea.executors.base import Done, Failed, FailureKind, Steps
 from divea.executors.job import Job, solve_job
 from divea.graphs import AlignmentTask, Links
 from divea.loop.merge import merge
 from divea.loop.solve import Solved, subtask_random_seed
+from divea.models.steps import reporting
 from divea.resources.limits import enforced, is_out_of_memory, release_memory, return_freed_blocks
 from divea.resources.machine import peak_gpu_memory, peak_memory
 
@@ -41,13 +42,32 @@ class Changes:
     """Whether a subtask was divided further, which changes the result."""
 
 
-def attempt(task: AlignmentTask, position: int, job: Job, *, in_pieces: bool = False) -> Done | Failed:
-    """Try a job once; with `in_pieces` its subtasks are divided further from the start."""
+def attempt(
+    task: AlignmentTask,
+    position: int,
+    job: Job,
+    *,
+    in_pieces: bool = False,
+    on_steps: Callable[[Steps], None] | None = None,
+) -> Done | Failed:
+    """Try a job once.
+
+    Parameters
+    ----------
+    position
+        The job's position among those given to the executor.
+    in_pieces
+        Whether its subtasks are divided further from the start.
+    on_steps
+        Called about once a second while a model trains.
+    """
+    report = None if on_steps is None else lambda done, steps: on_steps(Steps(position, done, steps))
     return_freed_blocks()
     changes = Changes()
     start = time.perf_counter()
     try:
-        solved = solve_within_memory(task, job, changes, in_pieces=in_pieces)
+        with reporting(report):
+            solved = solve_within_memory(task, job, changes, in_pieces=in_pieces)
     except Exception as error:
         log = "\n".join([*changes.notes, traceback.format_exc()])
         return Failed(position, _kind(error, job), _one_line(error), log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -99,8 +99,21 @@ class Tries:
         return sum(found.kind == FailureKind.HOST_MEMORY for found in self._failures) > 1
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How far the model of a job is: for displays of progress alone."""
+
+    position: int
+    """The job's position among those given to the executor."""
+    done: int
+    all: int
+
+
 class Executor(ABC):
     """Runs jobs. `check_executor` checks the contract."""
+
+    on_steps: Callable[[Steps], None] | None = None
+    """Called about once a second while the model of a job trains, if it is set and the executor can tell."""
 
     @classmethod
     @abstractmethod

@@ -26,7 +26,7 @@ class Inline(Executor):
             tries = Tries()
             result: Done | Failed | None = None
             while result is None:
-                result = attempt(task, position, job, in_pieces=tries.in_pieces)
+                result = attempt(task, position, job, in_pieces=tries.in_pieces, on_steps=self.on_steps)
                 if isinstance(result, Failed):
                     result = tries.add(result)
             yield result

@@ -23,7 +23,7 @@ from typing import BinaryIO, Self
 
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, printable
-from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
+from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries
 from divea.executors.job import Job
 from divea.executors.worker import SHOW_AND_END
 from divea.resources.machine import cores, oom_kills
@@ -76,6 +76,10 @@ class Local(Executor):
                         worker.send(position, task_folder, jobs[position], self.timeout, in_pieces)
                 for worker in self._wait_for_messages():
                     result = worker.receive()
+                    if isinstance(result, Steps):
+                        if self.on_steps is not None:
+                            self.on_steps(result)
+                        continue
                     if worker.process.returncode is not None:
                         self._remove(worker)
                     if isinstance(result, Failed):
@@ -165,13 +169,15 @@ class _Worker:
         with suppress(OSError):  # it died while idle: `receive` will say so
             self.connection.send((position, folder, job, in_pieces))
 
-    def receive(self) -> Done | Failed | None:
-        """The result of its job, or None if the worker has just become ready."""
+    def receive(self) -> Done | Failed | Steps | None:
+        """The result of its job or how far it is, or None if the worker has just become ready."""
         try:
-            result: Done | Failed | None = self.connection.recv()
+            result: Done | Failed | Steps | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.wait()
             return self._failure()
+        if isinstance(result, Steps):
+            return result
         self._watchdog.stop()
         if result is None:
             self._is_ready = True

@@ -7,22 +7,19 @@ store. A cluster of its own listens on this machine's loopback interface only, a
 
 from __future__ import annotations
 
-import logging
 import os
-import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -31,21 +28,29 @@ from divea.errors import InputError, printable
 from divea.executors.attempt import attempt
 from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
 from divea.executors.job import Job
+from divea.executors.ray_cluster import (
+    CHECK_SECONDS,
+    OwnCluster,
+    answers,
+    connect,
+    disconnect,
+    give_up,
+    set_environment,
+    start_cluster,
+    within,
+)
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
 
-CONNECT_SECONDS = 30.0
-"""Time that an existing cluster has to answer; Ray itself would try for minutes."""
-
-CHECK_SECONDS = 5.0
-"""How often it is checked whether the cluster still answers."""
+T = TypeVar("T")
 
 CHECKS = 3
 """How many times in a row the cluster may fail to answer: the head node may be restarted."""
 
+CALL_SECONDS = 30.0
+"""Time that the head node has for one call."""
+
 KILL_SECONDS = 10.0
 """Time after its timeout until a job that Python cannot interrupt is ended with its worker."""
-
-LOOPBACK = "127.0.0.1"
 
 
 class Ray(Executor):
@@ -65,16 +70,17 @@ class Ray(Executor):
     ):
         self.workers, self.gpu_share, self.timeout = workers, gpu_share, timeout
         if "ray" not in sys.modules:
-            _set_environment(has_cluster=address is not None)
+            set_environment(has_cluster=address is not None)
         try:
             import ray
         except ImportError as error:
             raise InputError("the executor 'ray' needs Ray: pip install 'divea[ray]'") from error
         self._must_shut_down = not ray.is_initialized()
         self._is_own_cluster = self._must_shut_down and address is None
+        self._own_cluster: OwnCluster | None = None
         self.is_lost = False
         if self._must_shut_down and address is not None:
-            _connect(address)
+            connect(address)
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -91,7 +97,8 @@ class Ray(Executor):
         if not jobs:
             return
         if not ray.is_initialized():
-            _start_cluster(None if self.workers is None else self.workers * jobs[0].threads)
+            cpus = None if self.workers is None else self.workers * jobs[0].threads
+            self._own_cluster = start_cluster(cpus)
         self.check_cluster()
         self._check_room(jobs[0])
         submitted = _Submitted(self, task_folder, jobs)
@@ -103,6 +110,8 @@ class Ray(Executor):
                 position, reference = submitted.next_ready()
                 try:
                     result: Done | Failed | None = ray.get(reference)
+                except ray.exceptions.LocalRayletDiedError:
+                    raise self.lost_cluster() from None
                 except ray.exceptions.RayError as error:
                     result = _failure(position, error)
                 if result is None:
@@ -137,100 +146,53 @@ class Ray(Executor):
 
         needs = self.needs(job)
         wanted = {"CPU": needs["num_cpus"], "GPU": needs.get("num_gpus", 0), "memory": needs.get("memory", 0)}
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        nodes = [node["Resources"] for node in self.in_time(ray.nodes) if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):
             text = ", ".join(f"{amount} {name}" for name, amount in wanted.items() if amount)
             raise InputError(f"no node of the Ray cluster has room for a job: it takes {text}")
 
     def check_cluster(self) -> None:
-        """Raise InputError if the head node does not answer: Ray would wait for it, and end this process."""
+        """Raise InputError if the head node does not answer, or this machine is no node of it any more.
+
+        Ray would wait for it, and end this process.
+        """
         import ray
 
-        address = ray.get_runtime_context().gcs_address
+        context = ray.get_runtime_context()
         for _ in range(CHECKS):
-            if _answers(address):
+            if answers(context.gcs_address):
+                own, nodes = context.get_node_id(), self.in_time(ray.nodes)
+                if not any(node["Alive"] and node["NodeID"] == own for node in nodes):
+                    raise self.lost_cluster()
                 return
             time.sleep(CHECK_SECONDS)
+        raise self.lost_cluster()
+
+    def in_time(self, call: Callable[[], T]) -> T:
+        """The result of a call to the cluster. Raises InputError if it takes too long."""
+        try:
+            return within(CALL_SECONDS, call)
+        except TimeoutError:
+            give_up()
+            raise self.lost_cluster() from None
+
+    def lost_cluster(self) -> InputError:
+        """The error of a cluster that is lost, with which nothing more is tried."""
+        import ray
+
         self.is_lost = True
-        raise InputError(
+        address = ray.get_runtime_context().gcs_address
+        return InputError(
             f"the Ray cluster at {address} is gone; what was solved is kept, and the same command continues "
             "the run"
         )
 
     def close(self) -> None:
-        import ray
-
         if self._must_shut_down:
-            ray.shutdown()
-
-
-def _set_environment(has_cluster: bool) -> None:
-    """Set what Ray reads from the environment when it is imported."""
-    # Ray reports usage to its makers unless told otherwise.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray ends this process if the head node is away for a minute; `Ray.check_cluster` raises an error.
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")
-    if not has_cluster:
-        # Despite its name, this is what keeps Ray to the loopback interface, on every system.
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
-            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-
-
-def _start_cluster(cpus: int | None) -> None:
-    import ray
-
-    try:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-            _node_ip_address=LOOPBACK,
-        )
-    except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"Ray cannot start a cluster on this machine: {error}") from error
-    found = ray.get_runtime_context().gcs_address.rpartition(":")[0]
-    if found != LOOPBACK:
-        ray.shutdown()
-        raise InputError(
-            f"Ray was imported before divea, and its cluster would listen on {found}, not on {LOOPBACK} "
-            "alone; call ray.init first, or do not import ray"
-        )
-
-
-_PROBE = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
-
-
-def _connect(address: str) -> None:
-    """Connect to an existing cluster. Raises InputError if it does not answer in time."""
-    import ray
-
-    if address != "auto" and not _answers(address):
-        raise InputError(f"executor.address: nothing answers at {address}; is the Ray cluster running?")
-    # Connecting cannot be interrupted, so another process tries it first.
-    try:
-        command = [sys.executable, "-c", _PROBE, address]
-        tried = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"executor.address: no Ray cluster answers at {address} within {CONNECT_SECONDS:.0f} s"
-        ) from None
-    if tried.returncode:
-        reason = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise InputError(f"executor.address: cannot connect to the Ray cluster at {address}: {reason}")
-    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-
-
-def _answers(address: str) -> bool:
-    """Whether a server listens at host:port."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CHECK_SECONDS).close()
-    except OSError:
-        return False
-    return True
+            disconnect()
+        if self._own_cluster is not None:
+            self._own_cluster.end()
+            self._own_cluster = None
 
 
 def _failure(position: int, error: Exception) -> Failed:
@@ -273,7 +235,7 @@ class _Submitted:
         folder = executor.folder_on_nodes(self._task_folder)
         order = _Order(folder, _fingerprint(self._task_folder), position, executor.timeout, in_pieces)
         task = ray.remote(_run_on_node).options(**executor.needs(job))
-        self.running[task.remote(order, job, self._graphs)] = position
+        self.running[executor.in_time(lambda: task.remote(order, job, self._graphs))] = position
 
     def next_ready(self) -> tuple[int, Any]:
         """A job that Ray has finished with, whatever the result; waits until there is one."""

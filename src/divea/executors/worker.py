@@ -5,14 +5,20 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from divea.graphs import AlignmentTask, load_task
+
+if TYPE_CHECKING:
+    from divea.executors.base import Steps
 
 SHOW_AND_END = signal.SIGUSR1
 """The signal after which a worker writes where it is to its log, and ends."""
@@ -29,6 +35,13 @@ def main(descriptor: int, number: int) -> None:
     from divea.executors.attempt import attempt  # slow import; kept out of job timing
 
     connection = Connection(descriptor)
+
+    def send_steps(steps: Steps) -> None:
+        # A parent that does not read must not delay the job.
+        if select.select([], [connection], [], 0)[1]:
+            with suppress(OSError):
+                connection.send(steps)
+
     connection.send(None)  # ready
     opened: tuple[Path, AlignmentTask] | None = None
     while True:
@@ -42,7 +55,8 @@ def main(descriptor: int, number: int) -> None:
             _use_gpu(number)
         if opened is None or opened[0] != folder:
             opened = folder, load_task(folder)
-        connection.send(attempt(opened[1], position, job, in_pieces=in_pieces))
+        result = attempt(opened[1], position, job, in_pieces=in_pieces, on_steps=send_steps)
+        connection.send(result)
 
 
 def _use_gpu(number: int) -> None:

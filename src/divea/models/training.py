@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from divea.models.stacking import StackedGraph
+from divea.models.steps import report_step
 
 
 class Draws:
@@ -92,6 +93,7 @@ def train(optimiser: torch.optim.Optimizer, loss: Callable[[int], Tensor], steps
             optimiser.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+            report_step(step + 1, steps)
     finally:
         torch.set_flush_denormal(False)
         torch.backends.cuda.matmul.allow_tf32 = allowed_tf32

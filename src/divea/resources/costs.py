@@ -39,18 +39,19 @@ class Cost:
 
 
 COSTS = {
-    ("rrea", "cpu"): Cost(Linear(8.91e7, 3.57e4, 0), Linear(43.9, 0, 0.0154)),
-    ("gcn-align", "cpu"): Cost(Linear(7.79e7, 0, 5.32e3), Linear(0, 0, 4.64e-3)),
-    ("dual-amn", "cpu"): Cost(Linear(8.56e7, 1.40e4, 2.96e4), Linear(0, 0, 2.86e-3)),
-    ("label-propagation", "cpu"): Cost(Linear(1.50e8, 4.83e4, 0), Linear(0.275, 1.92e-3, 0)),
+    ("rrea", "cpu"): Cost(Linear(8.97e7, 3.24e4, 1.89e3), Linear(0, 2.32e-2, 1.55e-3)),
+    ("gcn-align", "cpu"): Cost(Linear(8.88e7, 1.95e4, 0), Linear(0.267, 6.46e-3, 8.36e-5)),
+    ("dual-amn", "cpu"): Cost(Linear(1.10e8, 7.68e4, 851), Linear(0, 3.86e-3, 3.46e-4)),
+    ("label-propagation", "cpu"): Cost(Linear(1.50e8, 4.83e4, 0), Linear(0, 1.59e-3, 1.10e-4)),
     ("rrea", "cuda"): Cost(Linear(7.56e7, 1.21e4, 3.87e3), Linear(11.6, 0, 0)),
     ("gcn-align", "cuda"): Cost(Linear(8.62e5, 3.93e3, 509), Linear(4.89, 0, 5.15e-5)),
     ("dual-amn", "cuda"): Cost(Linear(6.77e7, 4.12e4, 0), Linear(0.995, 0, 1.39e-6)),
     ("label-propagation", "cuda"): Cost(Linear(5.64e7, 4.96e4, 801), Linear(0.182, 0, 2.59e-6)),
 }
-"""Measured with the models' published options (label propagation: 1024 labels, 512 heads, 6 rounds), on one
-CPU core and on one NVIDIA H200, which small subtasks do not fill. docs/notes/division.md says how well each
-fits."""
+"""Measured with the models' published options (label propagation: those of `--preset best`), on one CPU core
+and on one NVIDIA H200, which small subtasks do not fill. Memory on the CPU has a margin of a tenth on top of
+the fit, because a run with too little of it fails; label propagation's is near the highest that was measured.
+docs/notes/division.md says how well each fits."""
 
 
 def cost_of(model: str, device: str) -> Cost:

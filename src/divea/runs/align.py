@@ -21,6 +21,7 @@ from divea.executors import (
     Failed,
     FailureKind,
     Job,
+    Steps,
     choose_executor,
     make_executor,
     make_jobs,
@@ -257,6 +258,7 @@ class _Solver:
             subtasks=len(work.subtasks),
             solved_before=len(solved),
         )
+        self.executor.on_steps = lambda steps: self._pass_on_steps(missing[steps.position], steps)
         for result in self.executor.run(self.run.task_folder, missing):
             job = missing[result.position]
             solved |= (
@@ -265,6 +267,10 @@ class _Solver:
         self.stages.end("solve", work.iteration)
         self._refuse_total_failure(work)
         return [solved[subtask.index] for subtask in work.subtasks]
+
+    def _pass_on_steps(self, job: Job, steps: Steps) -> None:
+        indices = [subtask.index for subtask in job.subtasks]
+        self.log.pass_on("steps", subtasks=indices, done=steps.done, all=steps.all)
 
     def _committed(self, jobs: list[Job]) -> tuple[dict[int, Solved], list[Job]]:
         """The results that are committed, by subtask, and the jobs that are not."""

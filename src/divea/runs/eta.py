@@ -7,10 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from divea.config import ModelSettings, Settings
-from divea.config.models import BUILT_IN_OPTIONS, LabelPropagationOptions
+from divea.config.models import BUILT_IN_OPTIONS, DualAmnOptions, LabelPropagationOptions, RreaOptions
+from divea.config.settings import PRESETS
 from divea.graphs import AlignmentTask
 from divea.resources.costs import COSTS, triples_per_entity
 from divea.resources.plan import mean_size
+
+HARD_LOSS_SECONDS = 1.25e-7
+"""CPU seconds of a hard loss for a step, a seed of its batch and an entity, which are all compared."""
+
+MEASURED_SEEDS = 0.025
+"""Seeds per entity of the subtasks that the costs were measured on."""
+
+PSEUDO_SEEDS = 0.8
+"""Share of a subtask's entities that are typically seeds or pseudo-seeds after the first iteration."""
 
 
 def iteration_costs(task: AlignmentTask, settings: Settings, device: str) -> list[float | None]:
@@ -22,32 +32,54 @@ def iteration_costs(task: AlignmentTask, settings: Settings, device: str) -> lis
     --------
     >>> from divea.graphs.planted import planted_pair
     >>> costs = iteration_costs(planted_pair().task, Settings.preset("best", subtasks=2), "cpu")
-    >>> len(costs), costs[-1] > 5 * costs[0]
+    >>> len(costs), costs[-1] > 3 * costs[0]
     (7, True)
     """
-    size = settings.size or mean_size(task, settings.subtasks or 1)
+    subtasks = settings.subtasks or 1
+    size = settings.size or mean_size(task, subtasks)
     triples = size * triples_per_entity(task)
-    return [_seconds(model, device, size, triples) for model in settings.models()]
+    seeds = [len(task.seeds) / subtasks] + (settings.iterations - 1) * [PSEUDO_SEEDS * size / 2]
+    return [
+        _seconds(model, device, size, triples, count)
+        for model, count in zip(settings.models(), seeds, strict=True)
+    ]
 
 
-def _seconds(model: ModelSettings, device: str, size: int, triples: float) -> float | None:
+def _seconds(model: ModelSettings, device: str, size: int, triples: float, seeds: float) -> float | None:
     """The estimated seconds of a subtask: the sum over the models of an ensemble."""
     total = 0.0
     for name in model.names:
         if (name, device) not in COSTS:
             return None
-        total += COSTS[name, device].seconds.at(size, triples) * _relative_work(name, model.options(name))
+        options = model.options(name)
+        total += COSTS[name, device].seconds.at(size, triples) * _relative_work(name, options)
+        if device == "cpu":
+            total += _seconds_for_more_seeds(options, size, seeds)
     return round(total, 3)
+
+
+def _seconds_for_more_seeds(options: Any, size: int, seeds: float) -> float:
+    """What a hard loss takes on a CPU for more seeds than there were when the costs were measured."""
+    if isinstance(options, DualAmnOptions) or (isinstance(options, RreaOptions) and options.loss == "hard"):
+        more = max(min(options.batch, seeds) - MEASURED_SEEDS * size, 0)
+        return HARD_LOSS_SECONDS * options.steps * size * more
+    return 0.0
 
 
 def _relative_work(name: str, options: Any) -> float:
     """The work with these options, relative to the options that the costs were measured with."""
     if isinstance(options, LabelPropagationOptions):
-        heads = (options.rounds - 1) * options.draft_heads + options.heads
-        # A rough fit to seven sets of options; the seconds that were measured soon take its place.
-        return heads * options.width / (6 * 512 * 16) * math.sqrt(options.labels / 1024)
+        # A rough fit to the options of the presets: drafts are matched as well. What was measured in the run
+        # soon takes its place.
+        measured = PRESETS["best"]["model"]["label-propagation"]
+        return _propagation(options) / _propagation(LabelPropagationOptions(**measured))
     published = BUILT_IN_OPTIONS[name]()
     return float(options.steps / published.steps)  # type: ignore[attr-defined]
+
+
+def _propagation(options: LabelPropagationOptions) -> float:
+    heads = 1.3 * (options.rounds - 1) * options.draft_heads + options.heads
+    return heads * options.width * math.sqrt(options.labels)
 
 
 class Eta:

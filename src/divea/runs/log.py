@@ -26,6 +26,11 @@ class Log:
         if self._listener is not None:
             self._listener(event, **facts)
 
+    def pass_on(self, event: str, **facts: Any) -> None:
+        """Pass an event on to the listener without writing it: nobody needs it after the moment."""
+        if self._listener is not None:
+            self._listener(event, **facts)
+
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """The events of a run; torn or damaged lines are left out."""
