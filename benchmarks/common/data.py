@@ -116,11 +116,15 @@ def task_for(data_set: DataSet, links: str) -> AlignmentTask:
     return held_out_seeds(task, data_set.split)[0] if links == "validation" else task
 
 
-def synthetic_pair(pairs: Path, entities: int) -> Path:
-    """The folder of a pair of `divea synth --random-seed 1`; generated once and kept."""
-    folder = pairs / f"synth{entities}"
+def synthetic_pair(pairs: Path, entities: int, *, names: bool = False) -> Path:
+    """The folder of a pair of `divea synth --random-seed 1`; generated once and kept.
+
+    With names, it has attributes too, and no seeds.
+    """
+    folder = pairs / f"{'names' if names else 'synth'}{entities}"
     if not folder.is_dir():
         command = [sys.executable, "-m", "divea", "synth", str(folder), "--entities", str(entities)]
+        command += ["--names", "--seed-share", "0"] if names else []
         say(f"generating {folder}")
         subprocess.run([*command, "--random-seed", "1"], check=True, stdout=subprocess.DEVNULL)
     return folder
