@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from divea.config import Settings
 from divea.graphs import AlignmentTask, KnowledgeGraph
@@ -45,7 +46,18 @@ def align(task: AlignmentTask, settings: Settings) -> Outcome:
 
 def with_shuffled_literals(graph: KnowledgeGraph, random_seed: int = 0) -> KnowledgeGraph:
     """The graph, in which every entity has the names and attributes of another one."""
-    assert graph.attributes is not None
+    old = graph.attributes
+    assert old is not None
     other = np.random.default_rng(random_seed).permutation(graph.num_entities).astype(np.int32)
-    attributes = replace(graph.attributes, entities=other[graph.attributes.entities])
+    entities = other[old.entities]
+    # Literals are sorted by entity, and then as they are here.
+    order = np.argsort(entities, kind="stable")
+    take = pa.array(order)
+    attributes = replace(
+        old,
+        entities=entities[order],
+        predicates=old.predicates[order],
+        values=old.values.take(take),
+        kinds=old.kinds.take(take),
+    )
     return KnowledgeGraph(graph.entities, graph.relations, graph.triples, attributes)
