@@ -138,7 +138,7 @@ def test_keys_find_candidates_that_are_compared_by_the_rows_themselves(pruned):
     assert found.toarray().ravel().tolist() == pytest.approx([0, 0.8, 0])
 
 
-@pytest.mark.parametrize("most_products", [-1, 1 << 32])
+@pytest.mark.parametrize("most_products", [-1, 1 << 33])
 @pytest.mark.parametrize(("here", "there"), [(0, 0), (0, 5), (5, 0), (1, 1), (1, 5), (5, 1)])
 def test_empty_sides_and_single_rows(here, there, most_products, monkeypatch):
     monkeypatch.setattr(nearest, "MOST_PRODUCTS", most_products)
@@ -146,7 +146,7 @@ def test_empty_sides_and_single_rows(here, there, most_products, monkeypatch):
     check_exact(nearest_of_both(source, target, 3), source, target, 3)
 
 
-@pytest.mark.parametrize("most_products", [-1, 1 << 32])
+@pytest.mark.parametrize("most_products", [-1, 1 << 33])
 def test_rows_of_zeros_have_no_nearest_rows(most_products, monkeypatch):
     monkeypatch.setattr(nearest, "MOST_PRODUCTS", most_products)
     zeros = csr_array((4, 40), dtype=np.float32)
@@ -155,7 +155,7 @@ def test_rows_of_zeros_have_no_nearest_rows(most_products, monkeypatch):
     assert nearest_of_both(random_rows(5, 0), zeros, 2).nnz == 0
 
 
-@pytest.mark.parametrize("most_products", [-1, 1 << 32])
+@pytest.mark.parametrize("most_products", [-1, 1 << 33])
 def test_the_number_of_threads_does_not_matter(most_products, monkeypatch):
     monkeypatch.setattr(nearest, "MOST_PRODUCTS", most_products)
     monkeypatch.setattr(nearest, "PRODUCTS_PER_ROW", 100)
@@ -166,7 +166,7 @@ def test_the_number_of_threads_does_not_matter(most_products, monkeypatch):
         assert np.array_equal(getattr(one, name), getattr(two, name))
 
 
-@pytest.mark.parametrize("most_products", [-1, 1 << 32])
+@pytest.mark.parametrize("most_products", [-1, 1 << 33])
 def test_the_size_of_blocks_and_the_order_of_rows_do_not_matter(most_products, monkeypatch):
     monkeypatch.setattr(nearest, "MOST_PRODUCTS", most_products)
     monkeypatch.setattr(nearest, "PRODUCTS_PER_ROW", 100)

@@ -14,15 +14,15 @@ from scipy.sparse import csr_array, vstack
 
 from divea.resources.machine import cores
 
-MOST_PRODUCTS = 1 << 32
-"""Products of either direction up to which the search is exact. Names of 120,000 + 120,000 entities take
-about this many, and a minute on two cores."""
+MOST_PRODUCTS = 1 << 33
+"""Products of either direction up to which the search is exact. Names of 150,000 to 200,000 entities of each
+graph take this many, and about two minutes on two cores."""
 
 PRODUCTS_PER_ROW = 10_000
 """Products by which each row finds its candidates, if the search is not exact."""
 
-CANDIDATES_PER_NEAREST = 3
-"""Candidates that are compared in full for each of the nearest that are kept."""
+MORE_CANDIDATES = 20
+"""Candidates of each row that are compared in full beyond the number that is kept."""
 
 _ROWS_AT_A_TIME = 1 << 16
 _OTHERS_AT_A_TIME = 1 << 19
@@ -119,7 +119,7 @@ def _candidates(
 ) -> csr_array:
     """The pairs to compare: those with the largest products of rare columns, and identical rows."""
     here, there = _from_rare_to_common(*(keys or (source, target)))
-    most = CANDIDATES_PER_NEAREST * count
+    most = count + MORE_CANDIDATES
     pairs = _largest_products(_rarest(there, here), here, most, threads).T.tocsr()
     pairs = csr_array(pairs.maximum(_largest_products(_rarest(here, there), there, most, threads)))
     for same in (_identical(source, target, count), _identical(target, source, count).T.tocsr()):
