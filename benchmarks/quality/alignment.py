@@ -96,7 +96,9 @@ def run(options: argparse.Namespace) -> Figures:
 def settings_of(options: argparse.Namespace, split: int) -> Settings:
     changes = {"subtasks": options.subtasks, "size": options.size}
     changes["random_seed"] = split if options.random_seed == "split" else int(options.random_seed)
-    settings = Settings.of(options.preset, {**changes, **dict(map(parse_assignment, options.set))})
+    # Figures of this benchmark are of structure alone, unless --set features=... says otherwise.
+    changes = {"features": "none", **changes, **dict(map(parse_assignment, options.set))}
+    settings = Settings.of(options.preset, changes)
     return Settings.of(settings, {"confidence.precision": PRECISION}) if settings.calibrates else settings
 
 

@@ -51,7 +51,9 @@ def run(options: argparse.Namespace) -> Figures:
             for random_seed in options.random_seeds:
                 row: dict[str, Value] = {"data": name, "seeds": count, "random seed": random_seed}
                 changes = {"random_seed": random_seed, **dict(map(parse_assignment, options.set))}
-                settings = Settings.of(None, {"confidence.precision": options.precision, **changes})
+                settings = Settings.of(
+                    None, {"confidence.precision": options.precision, "features": "none", **changes}
+                )
                 table.add({**row, **measure(task, links, count, settings, options.device)})
     return figures
 

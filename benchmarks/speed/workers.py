@@ -69,7 +69,7 @@ def some_jobs(folder: Path, options: argparse.Namespace) -> list[Job]:
     parts = -(-(task.source.num_entities + task.target.num_entities) // options.size)
     division = DivEA(parts, options.size, DivisionSettings(delta1=0.45)).divide(task)
     work = Work(0, task, division.subtasks[: options.jobs], Links.from_pairs([]))
-    settings = Settings.of(None, {"model": options.model})
+    settings = Settings.of(None, {"model": options.model, "features": "none"})
     return make_jobs(work, settings, device="cpu", memory=None, threads=1)
 
 

@@ -53,7 +53,8 @@ def divide(
 ) -> None:
     """Divide a task into subtasks that fit a size limit, and show what each one holds.
 
-    This is how the first iteration of `divea align` divides, but with all seeds. Every subtask is written
+    This is how the first iteration of `divea align --features none` divides, but with all seeds: names are
+    not used. Every subtask is written
     in the layouts of JAPE and OpenEA, so that any aligner can be trained on it; files `unmatched` and
     `candidates` name the entities to match, and those to match them with.
 
