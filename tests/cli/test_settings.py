@@ -96,7 +96,9 @@ def test_the_settings_of_a_run_are_those_that_it_was_given_and_those_that_were_c
     found = as_json(run)
     expected = Settings.of(None, SETTINGS).resolved().in_use()
     confidence = {**expected["confidence"], "folds": 0}
-    assert found == flat_update(expected, size=150, confidence=confidence)
+    # The pair has neither names nor literals.
+    chosen = {"size": 150, "confidence": confidence, "features": {"name": "none"}}
+    assert found == flat_update(expected, **chosen)
     assert shown(run) == flat(found)
 
 
