@@ -102,7 +102,7 @@ class Names(Feature):
         self._origins = {"source": source.origin, "target": target.origin}
         source, target = same_language_first(source, target)
         vectors = token_vectors(source.texts, target.texts)
-        found = nearest_of_both(vectors.source, vectors.target, self.settings.nearest)
+        found = nearest_of_both(vectors.source, vectors.target, self.settings.nearest, vectors.keys)
         scores = best_of_names(found, source.entities, target.entities, _sizes(task))
         return PairScores(self.name, *all_ids(task), scores)
 
