@@ -13,7 +13,7 @@ from tests.features.cases import Case, books, films
 
 
 def precision_and_recall(alignment: divea.Alignment, case: Case, seeds: int) -> tuple[float, float]:
-    """Of the mappings as they are written, against the gold links that are not seeds."""
+    """Precision and recall of the written mappings, against the gold links that are not seeds."""
     source, target = case.task.source, case.task.target
     gold = set(map(tuple, case.gold.pairs[seeds:].tolist()))
     rows = alignment.mappings.to_pylist()

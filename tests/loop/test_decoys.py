@@ -92,7 +92,7 @@ def test_names_without_truth_give_no_confidence(features):
     [(40, 0, True), (29, 0, True), (26, 0, False), (0, 40, False), (20, 20, True), (0, 0, False)],
 )
 def test_structure_must_prefer_the_pairs_that_features_are_sure_of(preferred, tied, is_enough):
-    """Of 40 pairs with a decoy; .7 of them is 28, and ties count half."""
+    """There are 40 pairs with a decoy: .7 of them is 28, and ties count half."""
     pairs = np.zeros(45)
     pairs[:preferred] = 1
     other = np.where(np.arange(40) < preferred + tied, 0, 2)

@@ -56,7 +56,7 @@ class Work:
     pseudo_seeds: Links
     """Those that the previous iteration chose; in the first one, those that features are sure of."""
     features: Features = ()
-    """Of all entities."""
+    """The features of all entities, with their weights."""
     notes: tuple[str, ...] = ()
     """What the division decided, for the user."""
     fold: int = 0
