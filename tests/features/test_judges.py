@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divea.features import judges
+from divea.features import fusion, judges
 from divea.features.judges import Structure
 from divea.features.propagation import Propagation
 from divea.graphs import AlignmentTask, Links
@@ -90,6 +90,43 @@ def test_structure_finds_what_it_was_not_told():
     right = sum(pair in gold for pair in map(tuple, sure.pairs.tolist()))
     assert len(sure) > 30
     assert right / len(sure) > 0.9
+
+
+def test_structure_is_sure_only_of_pairs_with_enough_matching_neighbours():
+    task, told = AlignmentTask(PAIR.task.source, PAIR.task.target), PAIR.gold.pairs[:60]
+    sure = Structure.of(task, Links.from_pairs(told)).sure
+    match = {(int(source), int(target)) for source, target in told}
+    near = [
+        [set(graph.adjacency[[entity]].indices.tolist()) for entity in entities]
+        for graph, entities in ((task.source, sure.source), (task.target, sure.target))
+    ]
+    counts = [
+        sum((one, other) in match for one in left for other in right)
+        for left, right in zip(*near, strict=True)
+    ]
+    assert counts and min(counts) >= judges.LEAST_SUPPORT
+
+
+def test_structure_is_worth_more_to_right_judges_than_to_wrong_ones():
+    task = AlignmentTask(PAIR.task.source, PAIR.task.target)
+    structure = Structure.of(task, Links.from_pairs(PAIR.gold.pairs[:90]))
+    right = PAIR.gold.pairs
+    wrong = np.stack([right[:, 0], np.roll(right[:, 1], 1)], axis=1)
+    assert structure.weight(Links.from_pairs(right)) > 0.3
+    assert structure.weight(Links.from_pairs(wrong)) == 0
+    assert structure.weight(Links.from_pairs(right[: fusion.FEWEST_PAIRS - 1])) is None
+
+
+def test_seeds_do_not_judge_structure_that_was_told_them():
+    structure = Structure.of(PAIR.task, Links.from_pairs([]))
+    assert structure.weight(PAIR.task.seeds) is None
+    assert structure.weight(PAIR.gold) == structure.weight(PAIR.gold.union(PAIR.task.seeds))
+
+
+def test_without_pseudo_seeds_labels_are_propagated_once(told):
+    structure = Structure.of(PAIR.task, Links.from_pairs([]))
+    assert len(told) == len(structure.halves) == 1
+    check_halves(PAIR.task, Links.from_pairs([]), structure, told)
 
 
 @settings(max_examples=10)

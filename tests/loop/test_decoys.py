@@ -133,7 +133,9 @@ def evidence_of(task, listed, similarity):
     target = np.eye(count, count + 1)
     vectors = EntityVectors("structure", *all_ids(task), source.astype(np.float32), target.astype(np.float32))
     half_of = np.zeros(task.source.num_entities, dtype=np.int8)
-    structure = Structure([judges._Half(0, all_ids(task)[0], vectors)], half_of, "cpu", 0)
+    structure = Structure(
+        task, Links.from_pairs([]), [judges._Half(0, all_ids(task)[0], vectors)], half_of, "cpu", 0
+    )
     return decoys._Evidence(task, csr_array(listed.astype(np.float32)), structure, csr_array(listed.shape))
 
 

@@ -18,6 +18,7 @@ from divea.loop import features as module
 from divea.loop.features import (
     DEFAULT_WEIGHT_OF_STRUCTURE,
     HERE,
+    LEAST_WEIGHT_OF_STRUCTURE,
     Computing,
     LoopFeatures,
     starting_pairs,
@@ -105,13 +106,57 @@ def test_structure_judges_features_if_seeds_are_few(loop_with, judged, monkeypat
 
     def structure_of(visible, told, **options):
         assert visible is task and told == pseudo_seeds
-        return SimpleNamespace(sure=sure)
+        return SimpleNamespace(sure=sure, weight=lambda judges: None)
 
     monkeypatch.setattr(module.Structure, "of", structure_of)
     found = loop_with(Fake("names")).at(task, pseudo_seeds, NONE)
     is_enough = count >= FEWEST_PAIRS
     assert judged == ([("names", sure)] if is_enough else [])
     assert weights(found) == {"names": 0.4 if is_enough else DEFAULT_WEIGHT}
+
+
+@pytest.fixture
+def structure_worth(monkeypatch):
+    """Structure that is sure of ten pairs and worth what the function returns; who judged it."""
+    calls = []
+
+    def make(worth):
+        def weight(judges):
+            calls.append(judges)
+            return worth
+
+        sure = Links.from_pairs(LINKS[60 : 60 + FEWEST_PAIRS])
+        structure = SimpleNamespace(sure=sure, weight=weight)
+        monkeypatch.setattr(module.Structure, "of", lambda *told, **options: structure)
+        return calls
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("worth", "scale"), [(0.8, 1 / 0.8), (None, 1.0), (0.0, 1 / LEAST_WEIGHT_OF_STRUCTURE), (2.0, 0.5)]
+)
+def test_the_less_structure_is_worth_the_more_other_features_count(
+    loop_with, judged, structure_worth, worth, scale
+):
+    """Without seeds, pairs that the features are sure of judge structure."""
+    judges = structure_worth(worth)
+    found = loop_with(Fake("names")).at(task_with(0), Links.from_pairs(LINKS[50:60]), NONE)
+    assert weights(found) == {"names": pytest.approx(0.4 * scale)}
+    ids = np.arange(PAIR.task.source.num_entities)
+    assert judges == [Links(ids, ids)]
+
+
+def test_hidden_seeds_judge_structure_and_the_last_iteration_keeps_what_they_said(
+    loop_with, judged, structure_worth
+):
+    judges = structure_worth(0.5)
+    features = loop_with(Fake("names"))
+    hidden = Links.from_pairs(LINKS[30:42])
+    assert weights(features.at(task_with(30), NONE, hidden)) == {"names": 0.8}
+    assert judges == [hidden]
+    assert weights(features.at(task_with(42), Links.from_pairs(LINKS[50:60]), NONE)) == {"names": 0.8}
+    assert judges == [hidden]
 
 
 def test_without_seeds_and_pseudo_seeds_features_have_their_default_weights(loop_with, judged):
@@ -124,7 +169,8 @@ def test_without_seeds_and_pseudo_seeds_features_have_their_default_weights(loop
     }
 
 
-def test_only_hidden_seeds_judge_structural_features(loop_with, judged):
+def test_only_hidden_seeds_judge_structural_features(loop_with, judged, structure_worth):
+    structure_worth(1.0)
     features = loop_with(Fake("names"), Fake("propagation", is_structural=True, uses_known_pairs=True))
     visible, hidden = task_with(30), Links.from_pairs(LINKS[30:42])
     found = features.at(visible, NONE, hidden)

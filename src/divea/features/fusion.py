@@ -36,6 +36,7 @@ MISTAKES = 0.02
 """Probability of every choice whatever the scores: it keeps a few hopeless pairs, such as names that are
 wrong, from deciding the slope."""
 
+_GRID = 41
 _LISTED = 50
 _SALT = 0xF05E
 
@@ -61,10 +62,15 @@ def learned_weight(feature: FeatureRows, judges: Links, random_seed: int = 0) ->
     >>> learned_weight(feature, right) > 0.1, learned_weight(feature, wrong)
     (True, 0.0)
     """
-    if len(judges) > MOST_PAIRS:
-        order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
-        judges = Links.from_pairs(judges.pairs[np.sort(order)])
-    return round(_fitted_weight(_choices(feature, judges)), 4)
+    return round(_fitted_weight(_choices(feature, sample(judges, random_seed))), 4)
+
+
+def sample(judges: Links, random_seed: int = 0) -> Links:
+    """At most `MOST_PAIRS` of the judges."""
+    if len(judges) <= MOST_PAIRS:
+        return judges
+    order = np.random.default_rng([random_seed, _SALT]).permutation(len(judges))[:MOST_PAIRS]
+    return Links.from_pairs(judges.pairs[np.sort(order)])
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,9 @@ def _fitted_weight(choices: _Choices) -> float:
     def loss(weight: float) -> float:
         return ((weight - DEFAULT_WEIGHT) / DEVIATION) ** 2 / 2 - likelihood(weight)
 
-    found = minimize_scalar(loss, bounds=(0, HIGHEST_WEIGHT), method="bounded", options={"xatol": 1e-3})
-    weight = float(found.x)
+    # The mistakes make the loss have more than one minimum: a grid finds the region of the lowest.
+    grid = np.linspace(0, HIGHEST_WEIGHT, _GRID)
+    lowest = int(np.argmin([loss(weight) for weight in grid]))
+    bounds = grid[max(lowest - 1, 0)], grid[min(lowest + 1, _GRID - 1)]
+    weight = float(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)
     return weight if likelihood(weight) - likelihood(0.0) >= LEAST_GAIN else 0.0

@@ -1,4 +1,4 @@
-"""What structure says about pairs that it was not told: a judge of names and other features.
+"""What structure says about pairs that it was not told: it judges other features, and they judge it.
 
 A pseudo-seed that was chosen for its name says nothing about names, and structure that started from it is
 sure of it for its name. So the entities are split in two halves: labels are propagated from the pseudo-seeds
@@ -10,19 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, vstack
 
 from divea.config import LabelPropagationOptions
-from divea.features.fusion import nearest_vectors
+from divea.features.fusion import FEWEST_PAIRS, learned_weight, nearest_vectors, sample
 from divea.features.propagation import Propagation
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.features import EntityVectors, PairScores
+from divea.graphs.features import EntityVectors, PairScores, all_ids
+from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 
-OPTIONS = LabelPropagationOptions(labels=512, heads=64, width=8, rounds=1)
-"""Fewer dimensions than a model has: judges have to be right, not complete."""
+OPTIONS = LabelPropagationOptions(labels=512, heads=256, width=8, rounds=1)
+"""The dimensions of the model, so that the slope of the similarity is about the same. Further rounds would
+cost more than they change."""
+
+LEAST_SUPPORT = 3
+"""Neighbours of a pair that must match each other for structure to be sure of it. A pair of entities that
+have one neighbour each may be alike for want of anything else: without seeds, 29 to 38 % of the pairs with
+one matching neighbour are correct on DBP15K, and 83 to 99 % of those with three or more."""
 
 MOST_JUDGED = 20_000
 """Source entities of each half that structure is asked about."""
@@ -45,6 +54,8 @@ class _Half:
 class Structure:
     """Similarity by structure, of pairs that it was not told."""
 
+    task: AlignmentTask
+    pseudo_seeds: Links
     halves: Sequence[_Half]
     half_of_source: npt.NDArray[np.int8]
     """The half of each source entity, -1 for anchors."""
@@ -64,16 +75,19 @@ class Structure:
         """Propagate labels from the seeds, and from each half of the pseudo-seeds."""
         draw = np.random.default_rng([random_seed, _SALT])
         half_of = draw.integers(0, 2, task.source.num_entities, dtype=np.int8)
+        if not len(pseudo_seeds):
+            # Both halves would be told the same.
+            half_of[:] = 0
         half_of[task.seeds.source] = -1
         halves = []
-        for half in (0, 1):
+        for half in np.unique(half_of[half_of >= 0]).tolist():
             told = Links.from_pairs(pseudo_seeds.pairs[half_of[pseudo_seeds.source] != half])
             vectors = Propagation(OPTIONS).compute(
                 task, told.union(task.seeds), random_seed=random_seed, device=device, memory=memory
             )
             if vectors is not None:
                 halves.append(_Half(half, np.flatnonzero(half_of == half).astype(np.int32), vectors))
-        return cls(halves, half_of, device, random_seed)
+        return cls(task, pseudo_seeds, halves, half_of, device, random_seed)
 
     def similarity(self, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> np.ndarray:
         """The cosine of each pair; 0 where nothing is known."""
@@ -99,6 +113,22 @@ class Structure:
                 targets.append(listed.indices.astype(np.int64))
         return np.concatenate(positions), np.concatenate(targets)
 
+    def listed(self, sources: npt.NDArray[np.integer[Any]]) -> PairScores:
+        """The similarity of the nearest targets of some sources, which are sorted."""
+        targets, listed = all_ids(self.task)[1], []
+        for half in self.halves:
+            own = sources[self.half_of_source[sources] == half.number].astype(np.int32)
+            if len(own):
+                listed.append((own, nearest_vectors(half.vectors, own, self.device)))
+        if not listed:
+            return PairScores(
+                "structure", np.zeros(0, np.int32), targets, csr_array((0, len(targets)), dtype=np.float32)
+            )
+        ids = np.concatenate([own for own, _ in listed])
+        order = np.argsort(ids)
+        scores = csr_array(vstack([scores for _, scores in listed], format="csr")[order])
+        return PairScores("structure", ids[order], targets, scores)
+
     @cached_property
     def sure(self) -> Links:
         """Pairs that structure alone is sure of, at most one for each entity."""
@@ -106,10 +136,25 @@ class Structure:
         draw = np.random.default_rng([self.random_seed, _SALT, 1])
         for half in self.halves:
             sources = np.sort(draw.permutation(half.sources)[:MOST_JUDGED])
-            listed = nearest_vectors(half.vectors, sources, self.device)
-            scores = PairScores("structure", sources, half.vectors.target_ids, listed)
-            found.append(sure_pairs((scores,)).pairs)
+            found.append(sure_pairs((self.listed(sources),)).pairs)
         pairs = np.concatenate(found)
+        # The neighbours' pseudo-seeds may be of either half: they are not those of the pair.
+        told = matches_and_seeds((self.pseudo_seeds.source, self.pseudo_seeds.target), self.task)
+        support, _ = neighbour_support((pairs[:, 0], pairs[:, 1]), told, self.task)
+        pairs = pairs[support >= LEAST_SUPPORT]
         # The two halves may claim the same target, which then judges nothing.
         _, first, count = np.unique(pairs[:, 1], return_index=True, return_counts=True)
         return Links.from_pairs(pairs[np.sort(first[count == 1])])
+
+    def weight(self, judges: Links) -> float | None:
+        """What the similarity is worth, as `learned_weight` says; None if too few judges say so.
+
+        Parameters
+        ----------
+        judges
+            Pairs that are known to match. Those of seeds are left out, because structure was told them.
+        """
+        judges = sample(Links.from_pairs(judges.pairs[self.half_of_source[judges.source] >= 0]))
+        listed = self.listed(np.sort(judges.source))
+        judges = Links.from_pairs(judges.pairs[np.isin(judges.source, listed.source_ids)])
+        return learned_weight(listed, judges) if len(judges) >= FEWEST_PAIRS else None

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, PairScores, scores_at
+from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 from divea.types import Ids, Matches
 
 FEWEST_PAIRS = 30
@@ -192,8 +191,9 @@ def pair_features(
     rival = np.where(assignment.rank == 0, runner_up, leaders[:, 0])
     margin = score - np.where(np.isfinite(rival), rival, 0)
     mutual = matches.mutual[assignment.row] & (assignment.rank == 0)
-    matched = _matches_by_weight(assignment, np.clip(score, 0, 1), task)
-    support, possible = neighbour_support((assignment.source, assignment.target), matched, task)
+    ends = assignment.source, assignment.target
+    matched = matches_and_seeds(ends, task, np.clip(score, 0, 1))
+    support, possible = neighbour_support(ends, matched, task)
     columns = [scores_at(item.scores, assignment.source, assignment.target) for item in listed]
     return np.stack(
         [
@@ -207,40 +207,6 @@ def pair_features(
         ],
         axis=1,
     )
-
-
-def _matches_by_weight(assignment: Assignment, weight: Numbers, task: AlignmentTask) -> csr_array:
-    """The seeds with weight 1 and the assigned pairs with their weights, as source x target."""
-    ends = (
-        np.concatenate([task.seeds.source, assignment.source]),
-        np.concatenate([task.seeds.target, assignment.target]),
-    )
-    values = np.concatenate([np.ones(len(task.seeds)), weight]).astype(np.float32)
-    return csr_array((values, ends), shape=(task.source.num_entities, task.target.num_entities))
-
-
-def neighbour_support(
-    pairs: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
-    matches: csr_array,
-    task: AlignmentTask,
-) -> tuple[Numbers, Numbers]:
-    """How many neighbours of a pair's ends match each other, by weight, and the most that could.
-
-    Parameters
-    ----------
-    matches
-        The weight of each match, as source x target.
-    """
-    source, target = (_unweighted(graph.adjacency) for graph in (task.source, task.target))
-    support = (source[pairs[0]] @ matches).multiply(target[pairs[1]]).sum(axis=1)
-    degrees = np.diff(source.indptr)[pairs[0]], np.diff(target.indptr)[pairs[1]]
-    return np.asarray(support, dtype=np.float64).ravel(), np.minimum(*degrees).astype(np.float64)
-
-
-def _unweighted(adjacency: csr_array) -> csr_array:
-    """The adjacency with weight 1 for every neighbour."""
-    ones = np.ones(adjacency.nnz, dtype=np.float32)
-    return csr_array((ones, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
 def judge(features: Numbers, assignment: Assignment, hidden: Links) -> Judged:

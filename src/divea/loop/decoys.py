@@ -21,14 +21,8 @@ from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
 from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
-from divea.loop.confidence import (
-    FEWEST_PAIRS,
-    Assignment,
-    Calibration,
-    Judged,
-    calibrate,
-    neighbour_support,
-)
+from divea.graphs.neighbours import matches_and_seeds, neighbour_support
+from divea.loop.confidence import FEWEST_PAIRS, Assignment, Calibration, Judged, calibrate
 from divea.matching.sinkhorn import TEMPERATURE
 
 MOST_SURE = 5_000
@@ -95,7 +89,7 @@ def calibrate_without_seeds(
     if listed is None:
         listed = csr_array((task.source.num_entities, task.target.num_entities), dtype=np.float32)
     ends = assignment.source.astype(np.int64), assignment.target.astype(np.int64)
-    evidence = _Evidence(task, listed, structure, _matched(ends, task))
+    evidence = _Evidence(task, listed, structure, matches_and_seeds(ends, task))
     columns = evidence.columns(ends)
     sure, is_sure_by_features = _sure(ends, listed, structure, task, random_seed)
     decoys, decoy_of = _decoys(sure, evidence)
@@ -109,12 +103,6 @@ def calibrate_without_seeds(
         return None, columns
     share = _share_of_correct(first(columns))
     return calibrate(replace(balanced, counts=_counts(is_correct, share))), columns
-
-
-def _matched(pairs: Pairs, task: AlignmentTask) -> csr_array:
-    ends = np.concatenate([pairs[0], task.seeds.source]), np.concatenate([pairs[1], task.seeds.target])
-    ones = np.ones(len(ends[0]), dtype=np.float32)
-    return csr_array((ones, ends), shape=(task.source.num_entities, task.target.num_entities))
 
 
 def _sure(

@@ -22,6 +22,10 @@ Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None
 
 DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
 
+LEAST_WEIGHT_OF_STRUCTURE = 0.25
+"""However little structure is worth, it counts this much: a model that embeds a subtask sees more of it than
+the quick propagation that is judged here."""
+
 
 @dataclass(frozen=True)
 class Computing:
@@ -47,6 +51,7 @@ class LoopFeatures:
         self._computed: dict[str, FeatureRows | None] = {}
         self._known: dict[str, Links] = {}
         self._weights: dict[str, float] = {}
+        self._structure_weight = 1.0
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
         """The features of an iteration; those that are worth nothing are left out.
@@ -67,19 +72,36 @@ class LoopFeatures:
         present = tuple(feature for feature in self._computed.values() if feature is not None)
         others = beside_structure(present)
         if others:
-            judges, least = self._judges(visible, pseudo_seeds), DEFAULT_WEIGHT
-            self._weights |= {item.name: _weight(item, judges, least) for item in others}
+            self._weigh(others, visible, pseudo_seeds, hidden)
         for feature in present:
             if feature not in others and (len(hidden) >= FEWEST_PAIRS or feature.name not in self._weights):
                 # Structure has seen the visible seeds, so only hidden ones can judge it.
                 self._weights[feature.name] = _weight(feature, hidden, DEFAULT_WEIGHT_OF_STRUCTURE)
         # Structural features and the model are one kind of evidence: names have to outweigh both.
         structure = 1 + sum(self._weights[item.name] for item in present if item not in others)
+        scale = structure / self._structure_weight
         return tuple(
-            replace(item, weight=self._weights[item.name] * (structure if item in others else 1.0))
+            replace(item, weight=self._weights[item.name] * (scale if item in others else 1.0))
             for item in present
             if self._weights[item.name] > 0
         )
+
+    def _weigh(self, others: Features, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> None:
+        """Learn the weights of features that are not structural, and that of structure beside them."""
+        has_seeds = len(visible.seeds) >= FEWEST_PAIRS
+        if not has_seeds and not len(pseudo_seeds):
+            self._weights |= {item.name: DEFAULT_WEIGHT for item in others}
+            return
+        structure = self.structure(visible, pseudo_seeds)
+        judges = visible.seeds if has_seeds else structure.sure
+        self._weights |= {item.name: _weight(item, judges, DEFAULT_WEIGHT) for item in others}
+        # Held-back seeds are better judges of structure than pairs that features are sure of. The last
+        # iteration has none, and keeps what they said.
+        if len(hidden) >= FEWEST_PAIRS or not has_seeds:
+            weighted = tuple(replace(item, weight=self._weights[item.name]) for item in others)
+            worth = structure.weight(hidden if len(hidden) >= FEWEST_PAIRS else sure_pairs(weighted))
+            if worth is not None:
+                self._structure_weight = max(worth, LEAST_WEIGHT_OF_STRUCTURE)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -125,12 +147,6 @@ class LoopFeatures:
         if made_from is None or self._computing.keep is None:
             return compute()
         return self._computing.keep(made.name, made_from, compute)
-
-    def _judges(self, visible: AlignmentTask, pseudo_seeds: Links) -> Links:
-        """The seeds if they are enough, else pairs that structure alone is sure of."""
-        if len(visible.seeds) >= FEWEST_PAIRS or not len(pseudo_seeds):
-            return visible.seeds
-        return self.structure(visible, pseudo_seeds).sure
 
 
 def _weight(feature: FeatureRows, judges: Links, default: float) -> float:
