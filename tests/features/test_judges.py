@@ -142,7 +142,7 @@ def test_sure_pairs_are_one_to_one_and_have_no_source_anchor(count, random_seed)
 
 
 def test_similarity_and_nearest_are_those_of_the_dense_cosine(monkeypatch):
-    monkeypatch.setattr(judges, "_BLOCK", 7)
+    monkeypatch.setattr(fusion, "_BLOCK", 7)
     structure = Structure.of(PAIR.task, Links.from_pairs(PAIR.gold.pairs[:40]))
     count = PAIR.task.source.num_entities
     dense = np.zeros((count, count))

@@ -17,8 +17,9 @@ from divea.graphs.synth import SynthConfig, synthesise
 from divea.loop import features as module
 from divea.loop.features import (
     DEFAULT_WEIGHT_OF_STRUCTURE,
+    GOOD_STRUCTURE,
     HERE,
-    LEAST_WEIGHT_OF_STRUCTURE,
+    HIGHEST_SCALE,
     Computing,
     LoopFeatures,
     starting_pairs,
@@ -69,11 +70,11 @@ def judged(monkeypatch):
     """The judges of each feature whose weight was learned; all weights are .4."""
     calls = []
 
-    def learned_weight(feature, judges):
-        calls.append((feature.name, judges))
-        return 0.4
+    def learned_weights(features, judges):
+        calls.extend((feature.name, judges) for feature in features)
+        return (0.4,) * len(features)
 
-    monkeypatch.setattr(module, "learned_weight", learned_weight)
+    monkeypatch.setattr(module, "learned_weights", learned_weights)
     return calls
 
 
@@ -134,7 +135,8 @@ def structure_worth(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("worth", "scale"), [(0.8, 1 / 0.8), (None, 1.0), (0.0, 1 / LEAST_WEIGHT_OF_STRUCTURE), (2.0, 0.5)]
+    ("worth", "scale"),
+    [(GOOD_STRUCTURE / 2, 2.0), (None, 1.0), (0.0, HIGHEST_SCALE), (GOOD_STRUCTURE, 1.0), (2.0, 1.0)],
 )
 def test_the_less_structure_is_worth_the_more_other_features_count(
     loop_with, judged, structure_worth, worth, scale
@@ -147,16 +149,11 @@ def test_the_less_structure_is_worth_the_more_other_features_count(
     assert judges == [Links(ids, ids)]
 
 
-def test_hidden_seeds_judge_structure_and_the_last_iteration_keeps_what_they_said(
-    loop_with, judged, structure_worth
-):
-    judges = structure_worth(0.5)
-    features = loop_with(Fake("names"))
-    hidden = Links.from_pairs(LINKS[30:42])
-    assert weights(features.at(task_with(30), NONE, hidden)) == {"names": 0.8}
-    assert judges == [hidden]
-    assert weights(features.at(task_with(42), Links.from_pairs(LINKS[50:60]), NONE)) == {"names": 0.8}
-    assert judges == [hidden]
+def test_where_seeds_judge_features_structure_is_not_judged(loop_with, judged, structure_worth):
+    judges = structure_worth(0.1)
+    found = loop_with(Fake("names")).at(task_with(30), Links.from_pairs(LINKS[50:60]), NONE)
+    assert weights(found) == {"names": 0.4}
+    assert not judges
 
 
 def test_without_seeds_and_pseudo_seeds_features_have_their_default_weights(loop_with, judged):
@@ -169,8 +166,7 @@ def test_without_seeds_and_pseudo_seeds_features_have_their_default_weights(loop
     }
 
 
-def test_only_hidden_seeds_judge_structural_features(loop_with, judged, structure_worth):
-    structure_worth(1.0)
+def test_only_hidden_seeds_judge_structural_features(loop_with, judged):
     features = loop_with(Fake("names"), Fake("propagation", is_structural=True, uses_known_pairs=True))
     visible, hidden = task_with(30), Links.from_pairs(LINKS[30:42])
     found = features.at(visible, NONE, hidden)
@@ -254,9 +250,7 @@ def test_features_that_the_task_has_no_data_for_are_left_out(loop_with, judged):
 
 
 def test_features_that_are_worth_nothing_are_left_out(loop_with, monkeypatch):
-    monkeypatch.setattr(
-        module, "learned_weight", lambda feature, judges: 0.4 if feature.name == "names" else 0.0
-    )
+    monkeypatch.setattr(module, "learned_weights", lambda features, judges: (0.4, 0.0))
     features = loop_with(Fake("names"), Fake("attributes"))
     found = features.at(task_with(20), NONE, NONE)
     assert weights(found) == {"names": 0.4}

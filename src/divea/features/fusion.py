@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.graphs import Links
-from divea.graphs.features import EntityVectors, FeatureRows, PairScores
+from divea.graphs.features import EntityVectors, FeatureRows, Features, PairScores, scores_at
 from divea.matching.sinkhorn import TEMPERATURE
 
 DEFAULT_WEIGHT, DEVIATION = 0.5, 0.3
@@ -38,18 +38,21 @@ wrong, from deciding the slope."""
 
 _GRID = 41
 _LISTED = 50
+_BLOCK = 1 << 16
 _SALT = 0xF05E
 
 Numbers = npt.NDArray[np.float64]
 
 
-def learned_weight(feature: FeatureRows, judges: Links, random_seed: int = 0) -> float:
-    """The weight of a feature, from known pairs; 0 if its scores do not prefer them.
+def learned_weights(features: Features, judges: Links, random_seed: int = 0) -> tuple[float, ...]:
+    """The weight of each feature beside the others, from known pairs; 0 if its scores add nothing.
+
+    Features that say the same, such as names and vectors of names, share the weight that one would have.
 
     Parameters
     ----------
     judges
-        Pairs that are known to match and that the feature has not seen.
+        Pairs that are known to match and that the features have not seen.
 
     Examples
     --------
@@ -59,10 +62,10 @@ def learned_weight(feature: FeatureRows, judges: Links, random_seed: int = 0) ->
     >>> scores = csr_array(np.eye(100, dtype=np.float32) + 0.1 * np.roll(np.eye(100), 1, axis=1))
     >>> feature = PairScores("names", ids, ids, scores.astype(np.float32))
     >>> right, wrong = Links(ids, ids), Links(ids, np.roll(ids, 50))
-    >>> learned_weight(feature, right) > 0.1, learned_weight(feature, wrong)
-    (True, 0.0)
+    >>> learned_weights((feature,), right)[0] > 0.1, learned_weights((feature,), wrong)
+    (True, (0.0,))
     """
-    return round(_fitted_weight(_choices(feature, sample(judges, random_seed))), 4)
+    return tuple(_fitted_weights(_choices(features, sample(judges, random_seed))).round(4).tolist())
 
 
 def sample(judges: Links, random_seed: int = 0) -> Links:
@@ -75,35 +78,55 @@ def sample(judges: Links, random_seed: int = 0) -> Links:
 
 @dataclass(frozen=True)
 class _Choices:
-    """The scores among which each judge chooses."""
+    """The targets that any feature lists for the judges: the choices of each, in the order of the judges."""
 
-    starts: npt.NDArray[np.int64]
+    judge: npt.NDArray[np.int64]
     score: Numbers
+    """One row for each choice, one column for each feature."""
     is_chosen: npt.NDArray[np.bool_]
+    count: int
+    """The number of judges."""
     targets: int
     """The number of all targets."""
 
-    @property
-    def count(self) -> int:
-        return len(self.starts) - 1
 
-    @property
-    def judge(self) -> npt.NDArray[np.int64]:
-        return np.repeat(np.arange(self.count), np.diff(self.starts))
-
-
-def _choices(feature: FeatureRows, judges: Links) -> _Choices:
-    listed = (
-        feature.scores[np.searchsorted(feature.source_ids, judges.source)]
+def _choices(features: Features, judges: Links) -> _Choices:
+    targets = len(features[0].target_ids)
+    listed = [_listed(feature, judges) for feature in features]
+    keys = np.unique(
+        np.concatenate(
+            [np.repeat(np.arange(len(judges)), np.diff(one.indptr)) * targets + one.indices for one in listed]
+        )
+    )
+    judge, column = np.divmod(keys, targets)
+    pairs = judges.source[judge], features[0].target_ids[column]
+    scores = [
+        scores_at(one, judge, column)
         if isinstance(feature, PairScores)
-        else nearest_vectors(feature, judges.source)
-    )
-    judge = np.repeat(np.arange(len(judges)), np.diff(listed.indptr))
-    target = feature.target_ids[listed.indices]
-    is_chosen = target == judges.target[judge]
-    return _Choices(
-        listed.indptr.astype(np.int64), listed.data.astype(np.float64), is_chosen, listed.shape[1]
-    )
+        else cosines(feature, *(ids.astype(np.int64) for ids in pairs))
+        for feature, one in zip(features, listed, strict=True)
+    ]
+    is_chosen = pairs[1] == judges.target[judge]
+    return _Choices(judge, np.stack(scores, axis=1), is_chosen, len(judges), targets)
+
+
+def _listed(feature: FeatureRows, judges: Links) -> csr_array:
+    """The scores that a feature gives the targets of each judge's source."""
+    if isinstance(feature, PairScores):
+        return feature.scores[np.searchsorted(feature.source_ids, judges.source)]
+    return nearest_vectors(feature, judges.source)
+
+
+def cosines(feature: EntityVectors, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> Numbers:
+    """The cosine of each pair of entities."""
+    found = np.zeros(len(source))
+    for first in range(0, len(source), _BLOCK):
+        some = slice(first, first + _BLOCK)
+        left = feature.source[np.searchsorted(feature.source_ids, source[some])].astype(np.float32)
+        right = feature.target[np.searchsorted(feature.target_ids, target[some])].astype(np.float32)
+        lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        found[some] = (left * right).sum(axis=1) / np.maximum(lengths, 1e-12)
+    return found
 
 
 def nearest_vectors(
@@ -128,30 +151,50 @@ def nearest_vectors(
     return csr_array((values, columns, ends), shape=(len(sources), len(others)))
 
 
-def _fitted_weight(choices: _Choices) -> float:
-    """The most probable weight of the scores, where all targets that are not listed score 0."""
-    from scipy.optimize import minimize_scalar
+def _fitted_weights(choices: _Choices) -> Numbers:
+    """The most probable weights of the features that gain enough on their own."""
+    count = choices.score.shape[1]
+    chance = -choices.count * float(np.log(choices.targets))
+    gains = [_most_probable(choices, np.array([column]))[1] - chance for column in range(count)]
+    used = np.flatnonzero(np.array(gains) >= LEAST_GAIN)
+    found = np.zeros(count)
+    if len(used):
+        found[used] = _most_probable(choices, used)[0]
+    return found
 
-    judge, count = choices.judge, choices.count
-    unlisted = np.maximum(choices.targets - np.diff(choices.starts), 1)
+
+def _most_probable(choices: _Choices, columns: npt.NDArray[np.int64]) -> tuple[Numbers, float]:
+    """The most probable weights of some features, and the log likelihood of the choices with them."""
+    from scipy.optimize import minimize
+
+    judge, count, score = choices.judge, choices.count, choices.score[:, columns] / TEMPERATURE
+    unlisted = np.maximum(choices.targets - np.bincount(judge, minlength=count), 1)
     has_choice = np.bincount(judge[choices.is_chosen], minlength=count) > 0
-    top = np.zeros(count)
-    np.maximum.at(top, judge, choices.score)
+    chosen = np.zeros((count, len(columns)))
+    chosen[judge[choices.is_chosen]] = score[choices.is_chosen]
 
-    def likelihood(weight: float) -> float:
-        odds = np.exp((choices.score - top[judge]) * weight / TEMPERATURE)
-        odds_of_zero = np.exp(-top * weight / TEMPERATURE)
+    def likelihood(weights: Numbers) -> tuple[float, Numbers]:
+        """With its gradient. All targets that are not listed have a score of 0."""
+        utility = score @ weights
+        top = np.zeros(count)
+        np.maximum.at(top, judge, utility)
+        odds, odds_of_zero = np.exp(utility - top[judge]), np.exp(-top)
         total = np.bincount(judge, odds, count) + unlisted * odds_of_zero
-        chosen = np.bincount(judge, odds * choices.is_chosen, count)
-        probability = np.where(has_choice, chosen, odds_of_zero) / total
-        return float(np.log((1 - MISTAKES) * probability + MISTAKES / choices.targets).sum())
+        probability = np.where(has_choice, np.exp(chosen @ weights - top), odds_of_zero) / total
+        mixed = (1 - MISTAKES) * probability + MISTAKES / choices.targets
+        shares = (odds / total[judge])[:, None] * score
+        expected = np.stack([np.bincount(judge, column, count) for column in shares.T], axis=1)
+        gradient = ((1 - MISTAKES) * probability / mixed) @ (chosen - expected)
+        return float(np.log(mixed).sum()), gradient
 
-    def loss(weight: float) -> float:
-        return ((weight - DEFAULT_WEIGHT) / DEVIATION) ** 2 / 2 - likelihood(weight)
+    def loss(weights: Numbers) -> tuple[float, Numbers]:
+        value, gradient = likelihood(weights)
+        away = (weights - DEFAULT_WEIGHT) / DEVIATION
+        return float(away @ away) / 2 - value, away / DEVIATION - gradient
 
-    # The mistakes make the loss have more than one minimum: a grid finds the region of the lowest.
-    grid = np.linspace(0, HIGHEST_WEIGHT, _GRID)
-    lowest = int(np.argmin([loss(weight) for weight in grid]))
-    bounds = grid[max(lowest - 1, 0)], grid[min(lowest + 1, _GRID - 1)]
-    weight = float(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)
-    return weight if likelihood(weight) - likelihood(0.0) >= LEAST_GAIN else 0.0
+    # The mistakes make the loss have more than one minimum.
+    grid = [np.full(len(columns), weight) for weight in np.linspace(0, HIGHEST_WEIGHT, _GRID)]
+    start = min(grid, key=lambda weights: loss(weights)[0])
+    bounds = [(0, HIGHEST_WEIGHT)] * len(columns)
+    weights = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return weights, likelihood(weights)[0]
