@@ -8,7 +8,8 @@ import pytest
 
 import divea
 from divea.errors import InputError
-from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.features.names import Names
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from tests.features.cases import Case, books, films
 
 
@@ -62,3 +63,14 @@ def test_without_seeds_and_features_nothing_starts(tmp_path: Path) -> None:
     settings = divea.Settings.of(None, {"features": "none"})
     with pytest.raises(InputError, match=r"no seeds .* and no names"):
         divea.align(films(20).task, settings, out=tmp_path / "run", device="cpu")
+
+
+def test_names_that_are_not_searched_exactly_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = films().task
+    exact = Names()
+    exact.compute(task, Links.from_pairs([]))
+    assert exact.notes == ()
+    monkeypatch.setattr("divea.features.nearest.MOST_PRODUCTS", -1)
+    by_keys = Names()
+    by_keys.compute(task, Links.from_pairs([]))
+    assert "searched by rare words" in by_keys.notes[0]

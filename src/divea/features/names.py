@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from divea.config import FeatureSettings
 from divea.errors import InputError
 from divea.features.base import Feature
-from divea.features.nearest import nearest_of_both
+from divea.features.nearest import is_searched_exactly, nearest_of_both
 from divea.features.text import token_vectors
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.features import PairScores, all_ids
@@ -102,6 +102,11 @@ class Names(Feature):
         self._origins = {"source": source.origin, "target": target.origin}
         source, target = same_language_first(source, target)
         vectors = token_vectors(source.texts, target.texts)
+        if not is_searched_exactly(vectors.source, vectors.target):
+            self.notes = (
+                f"names are too many ({len(source):,} and {len(target):,}) to compare all that share a "
+                "trigram; they are searched by rare words and runs of characters, which misses some",
+            )
         found = nearest_of_both(vectors.source, vectors.target, self.settings.nearest, vectors.keys)
         scores = best_of_names(found, source.entities, target.entities, _sizes(task))
         return PairScores(self.name, *all_ids(task), scores)
