@@ -54,6 +54,8 @@ class LoopFeatures:
         self._known: dict[str, Links] = {}
         self._weights: dict[str, float] = {}
         self._scale = 1.0
+        self._structure: tuple[tuple[Links, Links], Structure] | None = None
+        """The latest one, and the pairs that it was told."""
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
         """The features of an iteration; those that are worth nothing are left out.
@@ -112,13 +114,17 @@ class LoopFeatures:
 
     def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
         """What structure says about pairs that it was not told."""
-        return Structure.of(
-            visible,
-            pseudo_seeds,
-            random_seed=self._settings.random_seed,
-            device=self._computing.device,
-            memory=self._computing.memory,
-        )
+        told = visible.seeds, pseudo_seeds
+        if self._structure is None or self._structure[0] != told:
+            structure = Structure.of(
+                visible,
+                pseudo_seeds,
+                random_seed=self._settings.random_seed,
+                device=self._computing.device,
+                memory=self._computing.memory,
+            )
+            self._structure = told, structure
+        return self._structure[1]
 
     def describe(self, features: Features) -> dict[str, Any]:
         """What was learned about features, as plain JSON types."""

@@ -216,6 +216,8 @@ class _Loop:
         """Those of the latest iteration."""
         self.pseudo_seeds = Links.from_pairs([])
         """Those chosen for the next iteration; none after the last one."""
+        self._known = self.pseudo_seeds
+        """Those that the latest iteration learned from."""
         self.matches: Matches
         """The ranked lists of the latest iteration, averaged with those before it."""
         self.subtask_of_row: Ids
@@ -228,6 +230,7 @@ class _Loop:
         features = self.features = self._features.at(visible, pseudo_seeds, hidden)
         if number == 0 and (features or not len(visible.seeds)):
             pseudo_seeds = without_anchors(starting_pairs(visible, features), visible.seeds)
+        self._known = pseudo_seeds
         feedback = None
         if self._division is not None or len(pseudo_seeds):
             listed = total_scores(features)
@@ -271,9 +274,8 @@ class _Loop:
 
     def calibrated_without_seeds(self, task: AlignmentTask) -> tuple[Calibration | None, Numbers]:
         """A calibration by decoys, None if too few pairs are sure, and the columns that it needs."""
-        matching, random_seed = self._settings.matching, self._settings.random_seed
-        pairs = choose_pseudo_seeds(self.matches, threshold=matching.threshold, random_seed=random_seed)
-        structure = self._features.structure(task, without_anchors(pairs, task.seeds))
+        structure = self._features.structure(task, self._known)
+        random_seed = self._settings.random_seed
         return calibrate_without_seeds(self.assignment(), task, self.features, structure, random_seed)
 
 
