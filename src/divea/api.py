@@ -16,6 +16,7 @@ from divea.config.group import shown_value
 from divea.errors import InputError, SubtaskError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold
 from divea.evaluation.ranking import Protocol
+from divea.explanations import Explanation, explain
 from divea.formats import read_task, write_mappings
 from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
@@ -115,6 +116,23 @@ class Alignment:
         else:
             pairs = lists.assigned_above(min_confidence)
         return evaluate_alignment(lists.matches, pairs, self._run.division, gold, protocol)
+
+    def explain(self, source: str, target: str | None = None) -> Explanation:
+        """Explain why two entities were matched, or were not.
+
+        Parameters
+        ----------
+        source
+            The label of an entity of the source graph.
+        target
+            The label of an entity of the target graph; by default the one that the source was matched with
+            or, if it has no match, its best candidate.
+
+        Examples
+        --------
+        >>> print(alignment.explain("http://dbpedia.org/resource/Oslo"))  # doctest: +SKIP
+        """
+        return explain(self._run, source, target)
 
     def save(self, path: str | Path) -> None:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or

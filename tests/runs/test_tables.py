@@ -29,6 +29,7 @@ def outcome(confidence):
         confidence=np.array(confidence),
         calibration=None,
         features=np.zeros((2, 6)),
+        columns=(),
         subtask_of_row=np.int32([0, 1, 1, 0]),
         iterations=2,
         division=division,
@@ -86,7 +87,7 @@ def test_tables_of_an_empty_outcome_can_be_written(tmp_path):
     no_ids = np.zeros(0, np.int32)
     no_matches = Matches(no_ids, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32), np.zeros(0, bool))
     division = Whole().divide(PAIR.task)
-    empty = Outcome(no_matches, no_ids, np.zeros((0, 0)), None, np.zeros((0, 6)), no_ids, 1, division)
+    empty = Outcome(no_matches, no_ids, np.zeros((0, 0)), None, np.zeros((0, 6)), (), no_ids, 1, division)
     assert len(mappings_table(empty, PAIR.task, 0.5)) == 0
     write_ranked(empty, PAIR.task, tmp_path / "ranked.parquet")
     assert len(pq.read_table(tmp_path / "ranked.parquet")) == 0

@@ -16,6 +16,7 @@ from divea.cli.convert import convert
 from divea.cli.divide import divide
 from divea.cli.evaluate import evaluate
 from divea.cli.evaluate_division import evaluate_division
+from divea.cli.explain import explain
 from divea.cli.info import info
 from divea.cli.plan import plan
 from divea.cli.reproduce import reproduce
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command()(align)
 app.command()(evaluate)
+app.command()(explain)
 app.command()(status)
 app.command()(runs)
 app.command()(info)

@@ -172,19 +172,30 @@ def _without(task: AlignmentTask, order: npt.NDArray[np.int64], hidden: slice) -
     return AlignmentTask(task.source, task.target, kept), Links.from_pairs(pairs[order[hidden]])
 
 
+COLUMNS = ("score", "log score", "margin", "mutual", "matching neighbours", "share of neighbours")
+"""The columns of `pair_features`, before those of features such as names."""
+
+
 def pair_features(
-    assignment: Assignment, matches: Matches, task: AlignmentTask, features: Features = ()
+    assignment: Assignment,
+    matches: Matches,
+    task: AlignmentTask,
+    features: Features = (),
+    names: Sequence[str] = (),
 ) -> Numbers:
     """What confidence is learned from: some figures of each assigned pair, one column each.
 
     Parameters
     ----------
     features
-        Features of the entities, such as names; the score of a pair is one more column for each.
+        Features of the entities, such as names.
+    names
+        The names of features that score pairs: one more column for each. It is 0 if an iteration leaves the
+        feature out.
     """
-    listed = [item for item in features if isinstance(item, PairScores)]
+    listed = {item.name: item.scores for item in features if isinstance(item, PairScores)}
     if not len(assignment):
-        return np.zeros((0, 6 + len(listed)))
+        return np.zeros((0, len(COLUMNS) + len(names)))
     score = matches.score[assignment.row, assignment.rank].astype(np.float64)
     leaders = matches.score[assignment.row, :2].astype(np.float64)
     runner_up = leaders[:, -1] if leaders.shape[1] > 1 else 0
@@ -194,7 +205,8 @@ def pair_features(
     ends = assignment.source, assignment.target
     matched = matches_and_seeds(ends, task, np.clip(score, 0, 1))
     support, possible = neighbour_support(ends, matched, task)
-    columns = [scores_at(item.scores, assignment.source, assignment.target) for item in listed]
+    nothing = np.zeros(len(assignment))
+    columns = [scores_at(listed[name], *ends) if name in listed else nothing for name in names]
     return np.stack(
         [
             score,

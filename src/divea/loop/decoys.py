@@ -25,6 +25,9 @@ from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 from divea.loop.confidence import FEWEST_PAIRS, Assignment, Calibration, Judged, calibrate
 from divea.matching.sinkhorn import TEMPERATURE
 
+COLUMNS = ("features", "features up to 10", "structure", "matching neighbours", "share of neighbours")
+"""What confidence is learned from, one column each."""
+
 MOST_SURE = 5_000
 """Sure pairs that are learned from; more say no more."""
 

@@ -15,7 +15,7 @@ from divea.features.fusion import DEFAULT_WEIGHT, FEWEST_PAIRS, learned_weights
 from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.features import FeatureRows, Features, beside_structure
+from divea.graphs.features import FeatureRows, Features, PairScores, beside_structure
 
 Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
 """Returns the feature of this name that was made from this, or computes and keeps it."""
@@ -106,6 +106,11 @@ class LoopFeatures:
             weighted = tuple(replace(item, weight=self._weights[item.name]) for item in others)
             worth = structure.weight(sure_pairs(weighted))
             self._scale = 1.0 if worth is None else _scale_of_features(worth)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The names of the features that score pairs, whatever their weights."""
+        return tuple(name for name, item in self._computed.items() if isinstance(item, PairScores))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -25,7 +25,9 @@ from divea.division.discovery import similarity_weights
 from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
+from divea.loop import decoys
 from divea.loop.confidence import (
+    COLUMNS,
     FEWEST_PAIRS,
     Assignment,
     Calibration,
@@ -94,7 +96,9 @@ class Outcome:
     places, and everywhere if confidence could not be calibrated."""
     calibration: Calibration | None
     features: npt.NDArray[np.float64] = field(repr=False)
-    """The features of each assigned pair, in order of its row."""
+    """What the confidence of each assigned pair was computed from, in order of its row."""
+    columns: tuple[str, ...]
+    """The names of the columns of `features`."""
     subtask_of_row: Ids
     """The subtask of the last iteration that each row of the matches comes from."""
     iterations: int
@@ -142,7 +146,7 @@ def run_loop(
 
     assignment, matches = loop.assignment(), loop.matches
     confidence = np.full(matches.score.shape, np.nan)
-    features = pair_features(assignment, matches, task, loop.features)
+    features = loop.pair_features(assignment, task)
     without_seeds = calibration is None and bool(loop.features)
     if without_seeds:
         calibration, features = loop.calibrated_without_seeds(task)
@@ -160,6 +164,7 @@ def run_loop(
         confidence=confidence,
         calibration=calibration,
         features=features,
+        columns=decoys.COLUMNS if without_seeds else (*COLUMNS, *loop.score_names),
         subtask_of_row=loop.subtask_of_row,
         iterations=settings.iterations,
         division=loop.division,
@@ -269,8 +274,16 @@ class _Loop:
     def judged(self, visible: AlignmentTask, hidden: Links) -> Judged:
         """The assigned pairs that hidden seeds judge; the seeds of `visible` are known."""
         assignment = self.assignment()
-        columns = pair_features(assignment, self.matches, visible, self.features)
-        return judge(columns, assignment, hidden)
+        return judge(self.pair_features(assignment, visible), assignment, hidden)
+
+    def pair_features(self, assignment: Assignment, visible: AlignmentTask) -> Numbers:
+        """What the confidence of the assigned pairs is computed from."""
+        return pair_features(assignment, self.matches, visible, self.features, self.score_names)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The names of all features that score pairs, also of those that the latest iteration left out."""
+        return self._features.score_names
 
     def calibrated_without_seeds(self, task: AlignmentTask) -> tuple[Calibration | None, Numbers]:
         """A calibration by decoys, None if too few pairs are sure, and the columns that it needs."""

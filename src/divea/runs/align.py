@@ -36,8 +36,9 @@ from divea.resources.machine import peak_memory
 from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
+from divea.runs.evidence import write_evidence
 from divea.runs.expectation import expectation, expected_precision, write_json
-from divea.runs.layout import CALIBRATION, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, flattened, stored_manifest
 from divea.runs.prepare import prepare
@@ -398,6 +399,7 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
     run.commit_division(outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))
+    run.commit(EVIDENCE, made_from, lambda path: write_evidence(outcome, path))
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
     if problem := tsv_problem(table):
         log("note", text=f"no {MAPPINGS_TSV}: {problem}")

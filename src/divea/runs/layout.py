@@ -6,6 +6,7 @@ RUN/journal.jsonl                  the committed files, with their checksums
 RUN/iteration-0/subtask-00000.npz  the result of a subtask: arrays only
 RUN/fold-1/iteration-0/...         results of cross-validation
 RUN/calibration.json               what the confidence was learned from, and the precision to expect
+RUN/evidence.arrow                 what the confidence of each assigned pair was computed from
 RUN/features.json                  the weights of the features, and what was learned about properties
 RUN/features/encoder.npz           vectors that are expensive to compute
 RUN/division/                      the division of the last iteration
@@ -31,8 +32,8 @@ from divea.io import require_regular
 MANIFEST, JOURNAL, LOG, LOCK = "manifest.json", "journal.jsonl", "log.jsonl", "lock"
 TASK, DIVISION = "task", "division"
 MAPPINGS, MAPPINGS_TSV, RANKED, METRICS = "mappings.parquet", "mappings.tsv", "ranked.parquet", "metrics.json"
-CALIBRATION, FEATURES = "calibration.json", "features.json"
-TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION, FEATURES)
+CALIBRATION, FEATURES, EVIDENCE = "calibration.json", "features.json", "evidence.arrow"
+TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION, FEATURES, EVIDENCE)
 
 FORMAT = {"format": "divea run", "version": 2}
 """Starts the manifest of a run."""
@@ -42,7 +43,7 @@ SIGNATURE = b"This folder is a run of divea.\n"
 
 _RESULTS = re.compile(
     r"(fold-\d+/)?iteration-\d+/subtask-\d+\.npz|division|features/[\w-]+\.npz|"
-    r"(mappings|ranked|calibration|features)\.\w+"
+    r"(mappings|ranked|calibration|features|evidence)\.\w+"
 )
 _FILES_OF_FOLDERS = {
     TASK: re.compile(

@@ -1,0 +1,93 @@
+"""An explanation as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from divea.errors import printable
+
+if TYPE_CHECKING:
+    from divea.explanations.explain import Entity, Explanation, Neighbours
+
+MOST_NEIGHBOURS, MOST_LITERALS = 10, 12
+
+
+def as_text(found: Explanation) -> str:
+    """The text of an explanation, without characters that control a terminal."""
+    return "\n".join(printable(line) for line in _lines(found))
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"source  {_entity(found.source)}"
+    if found.target is not None:
+        yield f"target  {_entity(found.target)}"
+    figures = [
+        f"{name} {value:.3f}"
+        for name, value in (("confidence", found.confidence), ("score", found.score))
+        if value is not None
+    ]
+    yield "; ".join([found.verdict, *figures])
+    if found.contributions:
+        yield ""
+        yield "where the confidence comes from, in log odds that add up:"
+        for item in found.contributions:
+            yield f"  {item.evidence:22}{item.log_odds:+7.2f}   confidence so far {item.confidence:.3f}"
+    if found.target is not None:
+        yield ""
+        yield from _neighbour_lines(found)
+    if found.literals:
+        yield ""
+        yield "literals that the run learned to compare, in log odds before the weight of attributes:"
+        for one in found.literals[:MOST_LITERALS]:
+            ours, theirs = (", ".join(values) for values in (one.source_values, one.target_values))
+            properties = f"{_end(one.source_property)}: {ours} | {_end(one.target_property)}: {theirs}"
+            yield f"  {one.log_odds:+6.2f}  {one.verdict:14}{properties}"
+    if found.runners_up:
+        yield ""
+        yield "other candidates:"
+        for candidate in found.runners_up:
+            owner = "" if candidate.assigned_to is None else f", matched with {candidate.assigned_to}"
+            yield f"  {candidate.rank}. {candidate.name}  score {candidate.score:.3f}{owner}"
+
+
+def _neighbour_lines(found: Explanation) -> Iterator[str]:
+    assert found.target is not None
+    neighbours = found.neighbours
+    sizes = f"{found.source.neighbours} and {found.target.neighbours}"
+    if not neighbours:
+        yield f"none of the {sizes} neighbours match each other"
+        return
+    yield f"{len(neighbours)} of {sizes} neighbours match each other (share of the structural evidence,"
+    yield "estimated from their confidence and from how far the relations agree):"
+    for item in neighbours[:MOST_NEIGHBOURS]:
+        yield f"  {item.share:4.0%}  {_neighbour(item)}"
+    if len(neighbours) > MOST_NEIGHBOURS:
+        rest = sum(item.share for item in neighbours[MOST_NEIGHBOURS:])
+        yield f"  {rest:4.0%}  {len(neighbours) - MOST_NEIGHBOURS} more"
+
+
+def _neighbour(item: Neighbours) -> str:
+    ours, theirs = (
+        f"{', '.join(map(_relation, relations))}: {name}"
+        for relations, name in (
+            (item.source_relations, item.source_name),
+            (item.target_relations, item.target_name),
+        )
+    )
+    known = "a seed" if item.is_seed else "" if item.confidence is None else f"{item.confidence:.2f}"
+    return f"{ours} = {theirs}{f' ({known})' if known else ''}"
+
+
+def _entity(entity: Entity) -> str:
+    return entity.label if entity.name == entity.label else f"{entity.name}  <{entity.label}>"
+
+
+def _relation(label: str) -> str:
+    prefix = "inverse of " if label.startswith("inverse of ") else ""
+    return prefix + _end(label.removeprefix("inverse of "))
+
+
+def _end(label: str) -> str:
+    """The end of an IRI, or the label itself."""
+    return label.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] if "://" in label else label

@@ -1,0 +1,180 @@
+"""Explanations: contributions add up, neighbours are those of the graphs, and every case has its verdict."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import divea
+from divea.errors import InputError
+from divea.explanations import explain
+from divea.explanations.neighbours import RelationAgreement, edges_of, matching_neighbours
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+from divea.graphs.synth import SynthConfig, synthesise
+from divea.runs.evidence import Evidence, read_evidence
+from divea.runs.finished import open_finished
+from divea.runs.layout import EVIDENCE
+from tests.command_line import divea as command
+
+NO_EVIDENCE = Evidence(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), (), None)
+
+
+@pytest.fixture(scope="module", params=["seeds", "no seeds", "no confidence"])
+def alignment(request, tmp_path_factory):
+    share = {"seeds": 0.3, "no seeds": 0.0, "no confidence": 0.02}[request.param]
+    pair = synthesise(SynthConfig(entities=300, names=share == 0, seed_share=share, random_seed=4))
+    out = tmp_path_factory.mktemp("explained") / "run"
+    held_back = {"confidence.held_back": 0.0} if request.param == "no confidence" else {}
+    return divea.align(pair.task, out=out, device="cpu", subtasks=2, iterations=2, **held_back)
+
+
+def found_pairs(alignment, count=40):
+    """Assigned pairs, among them some that are not in the mappings."""
+    table = alignment.ranked.filter(alignment.ranked["given"])
+    step = max(len(table) // count, 1)
+    return list(zip(*(table[name].to_pylist()[::step] for name in ("source", "target")), strict=True))
+
+
+def test_contributions_add_up_to_the_confidence(alignment):
+    ranked = alignment.ranked.filter(alignment.ranked["given"])
+    given = dict(zip(ranked["source"].to_pylist(), ranked["confidence"].to_pylist(), strict=True))
+    for source, target in found_pairs(alignment):
+        found = alignment.explain(source)
+        assert found.target is not None and found.target.label == target
+        if given[source] is None:
+            assert found.confidence is None and found.contributions == ()
+            continue
+        total = sum(item.log_odds for item in found.contributions)
+        assert 1 / (1 + np.exp(-total)) == pytest.approx(given[source], abs=1e-4)
+        assert found.contributions[-1].confidence == pytest.approx(given[source], abs=1e-4)
+        assert found.confidence == given[source]
+
+
+def test_neighbours_are_matched_and_connected_and_their_shares_add_up(alignment):
+    task = alignment.task
+    ranked = alignment.ranked.filter(alignment.ranked["given"])
+    match = dict(zip(ranked["source"].to_pylist(), ranked["target"].to_pylist(), strict=True))
+    match |= dict(
+        zip(task.source.label(task.seeds.source), task.target.label(task.seeds.target), strict=True)
+    )
+    near = [neighbours_by_label(graph) for graph in (task.source, task.target)]
+    seen = 0
+    for source, target in found_pairs(alignment):
+        found = alignment.explain(source, target)
+        expected = {one for one in near[0][source] if match.get(one) in near[1][target]} - {source}
+        assert {item.source for item in found.neighbours} == expected
+        assert all(match[item.source] == item.target for item in found.neighbours)
+        assert [item.share for item in found.neighbours] == sorted(
+            (item.share for item in found.neighbours), reverse=True
+        )
+        assert not expected or sum(item.share for item in found.neighbours) == pytest.approx(1)
+        assert all(item.source_relations and item.target_relations for item in found.neighbours)
+        seen += len(expected)
+    assert seen > 10
+
+
+def neighbours_by_label(graph):
+    labels = graph.entities.to_pylist()
+    near = {label: set() for label in labels}
+    for head, _, tail in graph.triples.tolist():
+        if head != tail:
+            near[labels[head]].add(labels[tail])
+            near[labels[tail]].add(labels[head])
+    return near
+
+
+def test_the_ranked_list_is_that_of_the_table(alignment):
+    for source, target in found_pairs(alignment, 10):
+        rows = alignment.ranked.filter(np.asarray(alignment.ranked["source"].to_pylist()) == source)
+        others = [row for row in rows.to_pylist() if row["target"] != target and row["score"] >= 0.0005]
+        found = alignment.explain(source)
+        shown = [(item.target, item.rank) for item in found.runners_up]
+        assert shown == [(row["target"], row["rank"]) for row in others][: len(shown)]
+        assert len(shown) >= min(len([row for row in others if row["rank"] <= 6]), 5)
+
+
+def test_every_case_has_its_verdict(alignment):
+    task = alignment.task
+    sources, targets = task.source.entities.to_pylist(), task.target.entities.to_pylist()
+    (source, target), (_, other) = found_pairs(alignment)[:2]
+    assert alignment.explain(source, target).verdict.startswith(("matched", "left out of the mappings"))
+    assert alignment.explain(source, other).verdict.startswith("not matched: the target")
+    assert alignment.explain(source, other).contributions == ()
+    if len(task.seeds):
+        seed = sources[task.seeds.source[0]], targets[task.seeds.target[0]]
+        assert alignment.explain(*seed).verdict == "the pair is a seed"
+        assert alignment.explain(*seed).confidence == 1
+        assert "another target by a seed" in alignment.explain(seed[0], other).verdict
+        assert "another source by a seed" in alignment.explain(source, seed[1]).verdict
+    matched = set(alignment.ranked.filter(alignment.ranked["given"])["source"].to_pylist())
+    for label in [label for label in sources if label not in matched][:20]:
+        assert str(alignment.explain(label))
+
+
+def test_the_same_as_text_and_as_json(alignment):
+    source, _ = found_pairs(alignment)[0]
+    found = alignment.explain(source)
+    assert json.loads(json.dumps(found.as_dict()))["source"]["label"] == source
+    printed = command("explain", alignment.path, source)
+    assert printed.code == 0
+    assert printed.out.rstrip("\n") == str(found).rstrip("\n")
+    as_json = command("explain", alignment.path, source, "--json")
+    assert json.loads(as_json.out) == json.loads(json.dumps(found.as_dict()))
+
+
+@pytest.mark.parametrize("arguments", [("nothing",), (None, "nothing")])
+def test_unknown_entities_are_refused_in_one_line(alignment, arguments):
+    source = arguments[0] or found_pairs(alignment)[0][0]
+    with pytest.raises(InputError, match=r"nothing is no entity of the (source|target) graph"):
+        alignment.explain(source, *arguments[1:])
+
+
+def test_labels_cannot_control_the_terminal(tmp_path):
+    evil = "x\x1b[31mred"
+    graph = KnowledgeGraph.from_triples([(f"{evil}{i}", "r", f"{evil}{(i + 1) % 40}") for i in range(40)])
+    ids = np.arange(20, dtype=np.int32)
+    task = AlignmentTask(graph, graph, Links(ids, ids))
+    alignment = divea.align(task, out=tmp_path / "run", device="cpu", features="none", iterations=1)
+    assert "\x1b" not in str(alignment.explain(graph.entities[30].as_py()))
+
+
+def test_relations_agree_as_far_as_they_connect_counterparts():
+    """Relation r of the source is s of the target in three of four triples, and inverse of t in one."""
+    source = KnowledgeGraph.from_triples([("a", "r", "b"), ("c", "r", "d"), ("e", "r", "f"), ("g", "r", "h")])
+    target = KnowledgeGraph.from_triples([("A", "s", "B"), ("C", "s", "D"), ("E", "s", "F"), ("H", "t", "G")])
+    labels = "abcdefgh"
+    seeds = Links(source.find(list(labels)), target.find(list(labels.upper())))
+    task = AlignmentTask(source, target, seeds)
+    found = RelationAgreement.of(task, NO_EVIDENCE, np.array([0]), np.array([0, 1]))
+    r = source.relations.to_pylist().index("r")
+    s, t = (target.relations.to_pylist().index(label) for label in "st")
+    assert found.same[r, s] == pytest.approx(3 / np.sqrt(4 * 3))
+    assert found.same[r, t] == 0 == found.inverse[r, s]
+    assert found.inverse[r, t] == pytest.approx(1 / 2)
+    assert found.total([(r, True)], [(t, False)]) == pytest.approx(1 / 2)
+    assert edges_of(source, int(source.find(["a"])[0])).to(int(source.find(["b"])[0])) == [(r, True)]
+    first = [int(graph.find([label])[0]) for graph, label in ((source, "a"), (target, "A"))]
+    (pair,) = matching_neighbours(task, NO_EVIDENCE, *first)
+    assert pair.is_seed and pair.share == 1 and pair.source_relations == ("r",)
+
+
+def test_evidence_of_another_run_is_refused(alignment, tmp_path):
+    small = KnowledgeGraph.from_triples([("a", "r", "b")])
+    with pytest.raises(InputError, match="holds no evidence of this run"):
+        read_evidence(alignment.path / EVIDENCE, AlignmentTask(small, small))
+    broken = tmp_path / "evidence.arrow"
+    for content in (b"", b"ARROW1", (alignment.path / EVIDENCE).read_bytes()[:200]):
+        broken.write_bytes(content)
+        with pytest.raises(InputError, match="holds no evidence of this run"):
+            read_evidence(broken, alignment.task)
+
+
+def test_damaged_evidence_is_noticed(alignment, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(alignment.path, copy)
+    content = bytearray((copy / EVIDENCE).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / EVIDENCE).write_bytes(content)
+    with pytest.raises(InputError, match="is damaged"):
+        explain(open_finished(copy), found_pairs(alignment)[0][0])
