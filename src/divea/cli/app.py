@@ -16,6 +16,7 @@ from divea.cli.convert import convert
 from divea.cli.divide import divide
 from divea.cli.evaluate import evaluate
 from divea.cli.evaluate_division import evaluate_division
+from divea.cli.export import export
 from divea.cli.info import info
 from divea.cli.plan import plan
 from divea.cli.reproduce import reproduce
@@ -34,6 +35,7 @@ app = typer.Typer(
     help="Align the entities of two large knowledge graphs by dividing the job into subtasks.",
 )
 app.command()(align)
+app.command()(export)
 app.command()(evaluate)
 app.command()(status)
 app.command()(runs)
