@@ -18,7 +18,7 @@ from divea.formats import write_mappings
 from divea.formats.mapping_files import mapping_suffix
 from divea.formats.output import require_spreadsheet
 from divea.graphs import KnowledgeGraph, Links
-from divea.graphs.descriptions import describe_neighbours
+from divea.graphs.descriptions import describe_pairs
 from divea.graphs.labels import LABEL
 from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
 from divea.io import usable_path
@@ -186,10 +186,8 @@ def _table(pairs: _Pairs, run: FinishedRun, options: ExportOptions) -> pa.Table:
     task, settings = run.task, run.manifest.settings
     seeds = task.seeds if options.seeds else Links.from_pairs([])
     found, known = len(pairs.source), len(seeds)
-    ends = {
-        "source": (task.source, np.concatenate([pairs.source, seeds.source]), settings.features.names.source),
-        "target": (task.target, np.concatenate([pairs.target, seeds.target]), settings.features.names.target),
-    }
+    source = np.concatenate([pairs.source, seeds.source])
+    target = np.concatenate([pairs.target, seeds.target])
     is_unknown = np.isnan(pairs.confidence)
     confidence = pa.array(pairs.confidence, mask=is_unknown)
     columns = {
@@ -197,24 +195,27 @@ def _table(pairs: _Pairs, run: FinishedRun, options: ExportOptions) -> pa.Table:
         "confidence": pa.concat_arrays([confidence, pa.array(np.ones(known))]),
         "rank": pa.concat_arrays([pa.array(pairs.rank, pa.int32()), pa.nulls(known, pa.int32())]),
     }
-    labels = {end: graph.entities.take(pa.array(ids)) for end, (graph, ids, _) in ends.items()}
-    named, contexts = {}, {}
+    further: dict[str, pa.Array] = {}
+    if options.seeds:
+        origin = pa.array(["found", "seed"], LABEL)
+        further["origin"] = origin.take(pa.array(np.repeat([0, 1], [found, known])))
+    labels = {}
     if options.names or options.context is not None:
-        for end, (graph, ids, wanted) in ends.items():
-            names = readable_names(graph, wanted)
-            named[f"{end}_label"] = names.take(pa.array(ids))
-            if options.context is not None:
-                contexts[f"{end}_context"] = describe_neighbours(graph, ids, names, options.context)
-    origin = pa.array(["found", "seed"], LABEL).take(pa.array(np.repeat([0, 1], [found, known])))
-    return pa.table(
-        {
-            **labels,
-            **(named if options.names else {}),
-            **columns,
-            **({"origin": origin} if options.seeds else {}),
-            **contexts,
-        }
-    )
+        wanted = settings.features.names
+        names = readable_names(task.source, wanted.source), readable_names(task.target, wanted.target)
+        if options.names:
+            labels = {
+                "source_label": names[0].take(pa.array(source)),
+                "target_label": names[1].take(pa.array(target)),
+            }
+        if options.context is not None:
+            contexts = describe_pairs(task, source, target, names, options.context)
+            further |= dict(zip(("source_context", "target_context"), contexts, strict=True))
+    ends = {
+        "source": task.source.entities.take(pa.array(source)),
+        "target": task.target.entities.take(pa.array(target)),
+    }
+    return pa.table({**ends, **labels, **columns, **further})
 
 
 def readable_names(graph: KnowledgeGraph, wanted: str | None = None) -> pa.Array:
