@@ -19,6 +19,7 @@ COMMANDS = (
     "divide",
     "evaluate",
     "evaluate-division",
+    "export",
     "info",
     "plan",
     "reproduce",

@@ -55,14 +55,18 @@ class ExportOptions:
         precision, least, context = self.precision, self.min_confidence, self.context
         if precision is not None and least is not None:
             raise InputError("precision and min_confidence exclude each other; give one of them")
-        if precision is not None and not 0 < precision < 1:
+        if precision is not None and not (_is_number(precision) and 0 < precision < 1):
             found = shown_value(precision)
             raise InputError(f"precision: expected a number above 0 and below 1; found {found}")
-        if least is not None and not 0 <= least <= 1:
+        if least is not None and not (_is_number(least) and 0 <= least <= 1):
             raise InputError(f"min_confidence: expected a number from 0 to 1; found {shown_value(least)}")
         if context is not None and (isinstance(context, bool) or context not in range(1, MOST_CONTEXT + 1)):
             found = shown_value(context)
             raise InputError(f"context: expected a whole number from 1 to {MOST_CONTEXT}; found {found}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
