@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,8 +136,9 @@ def _check_output(path: Path, run: Path, options: ExportOptions) -> None:
         raise InputError(f"a {suffix} file cannot hold {' and '.join(asked)}; use {formats}", path=path)
     if options.for_spreadsheet:
         require_spreadsheet(path, suffix)
-    place = path.resolve()
-    if place.is_relative_to(run.resolve()) and is_result(place.relative_to(run.resolve()).as_posix()):
+    # Unlike Path.resolve, realpath accepts links that lead to themselves.
+    place, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
+    if place.is_relative_to(folder) and is_result(place.relative_to(folder).as_posix()):
         raise InputError("is a file of the run; name another one", path=path)
 
 
