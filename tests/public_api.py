@@ -66,6 +66,15 @@ def use_alignment(alignment: divea.Alignment, gold: divea.Links, folder: Path) -
     assert settings.subtasks == 2 and len(task.seeds)
     assert alignment.mappings.num_rows <= alignment.ranked.num_rows
     alignment.save(folder / "mappings.tsv")
+    table = alignment.export(folder / "pairs.csv", names=True, seeds=True, context=2, for_spreadsheet=True)
+    assert table.num_rows == alignment.mappings.num_rows + len(task.seeds)
+    try:
+        alignment.export(folder / "sure.sssom.tsv", precision=0.9)
+    except divea.InputError as error:
+        assert "no confidence" in str(error)
+    first: str = alignment.mappings["source"][0].as_py()
+    explanation: divea.Explanation = alignment.explain(first)
+    assert str(explanation) and explanation.as_dict()["source"]["label"] == first
     again = divea.Alignment(path).evaluate(gold, "closed", min_confidence=0.5)
     assert again.links == len(gold)
     hits: float = alignment.evaluate(gold).h1

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from divea.api import Alignment, align
     from divea.config import Settings
     from divea.errors import InputError
+    from divea.explanations import Explanation
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
     from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 
@@ -26,6 +27,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Alignment",
     "AlignmentTask",
+    "Explanation",
     "InputError",
     "KnowledgeGraph",
     "Links",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Alignment": "divea.api",
         "AlignmentTask": "divea.graphs",
+        "Explanation": "divea.explanations",
         "InputError": "divea.errors",
         "KnowledgeGraph": "divea.graphs",
         "Links": "divea.graphs",

@@ -23,6 +23,7 @@ from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
 from divea.resources.limits import Limits
 from divea.runs.align import align_in
+from divea.runs.export import ExportOptions, export_pairs
 from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
 
 
@@ -130,7 +131,7 @@ class Alignment:
 
         Examples
         --------
-        >>> print(alignment.explain("http://dbpedia.org/resource/Oslo"))  # doctest: +SKIP
+        >>> print(alignment.explain("http://source.example/resource/E102"))  # doctest: +SKIP
         """
         return explain(self._run, source, target)
 
@@ -139,6 +140,46 @@ class Alignment:
         .rdf.
         """
         write_mappings(self.mappings, usable_path(path))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        precision: float | None = None,
+        min_confidence: float | None = None,
+        names: bool = False,
+        seeds: bool = False,
+        context: int | None = None,
+        for_spreadsheet: bool = False,
+    ) -> pa.Table:
+        """Write pairs to a file, chosen by any threshold and with more about each pair.
+
+        Without a threshold, these are the pairs of the mappings. Returns the table that was written, with
+        the columns source, target, score, confidence and rank, and those that the options add.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix selects the format, as in `save`.
+        precision
+            Write the most pairs of which this share is expected to be correct.
+        min_confidence
+            Write the pairs with at least this confidence.
+        names
+            Add readable names, in the columns source_label and target_label.
+        seeds
+            Add the seeds after the other pairs, with confidence 1; the column origin tells them apart.
+        context
+            Add up to this many neighbours of each end as text, in source_context and target_context.
+        for_spreadsheet
+            Write a .tsv or .csv file that a spreadsheet can open safely.
+
+        Examples
+        --------
+        >>> alignment.export("sure.sssom.tsv", precision=0.99, names=True)  # doctest: +SKIP
+        """
+        options = ExportOptions(precision, min_confidence, names, seeds, context, for_spreadsheet)
+        return export_pairs(self._run, self._ranked_lists, path, options).table
 
     @property
     def _task_folder(self) -> Path | None:

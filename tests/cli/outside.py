@@ -96,6 +96,8 @@ VALID = {
     "divide": ["task", "-n", "2"],
     "evaluate": ["run", "--gold", "gold.tsv"],
     "evaluate-division": ["parts", "--task", "task", "--gold", "gold.tsv"],
+    "explain": ["run", "http://source.example/resource/E102"],
+    "export": ["run", "--out", "pairs.tsv"],
     "info": ["task"],
     "plan": ["task"],
     "reproduce": ["cps", "--out", "results", "--data", "data"],

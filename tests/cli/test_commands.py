@@ -19,6 +19,8 @@ COMMANDS = (
     "divide",
     "evaluate",
     "evaluate-division",
+    "explain",
+    "export",
     "info",
     "plan",
     "reproduce",

@@ -88,9 +88,22 @@ def evaluate(draw):
     )
 
 
+def export(draw):
+    options = ["precision", "min_confidence", "names", "seeds", "context", "for_spreadsheet"]
+    given = {name: draw(VALUES) for name in draw(st.sets(st.sampled_from(options), max_size=2))}
+    return package.Alignment("run").export(draw(API_PATHS | st.just("new.tsv")), **given)
+
+
+def explain(draw):
+    label = st.just("http://source.example/resource/E102") | VALUES
+    return package.Alignment("run").explain(draw(label), draw(VALUES))
+
+
 CALLS = {
     "align": align,
     "evaluate": evaluate,
+    "explain": explain,
+    "export": export,
     "settings": lambda draw: package.Settings.of(
         draw(st.sampled_from([None, "fast", "best", "", 3])),
         draw(st.dictionaries(st.sampled_from(SETTING_PATHS), VALUES, max_size=3)),

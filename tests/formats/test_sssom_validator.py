@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,42 @@ def test_written_files_are_valid_and_read_back_exactly(tmp_path_factory, rows):
     for column, end in (("subject_id", "source"), ("object_id", "target")):
         found = [mappings.converter.expand(curie) for curie in mappings.df[column]]
         assert sorted(found) == sorted(uri(label) for label in table[end].to_pylist())
+
+
+text = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=8)
+
+
+@settings(max_examples=12)
+@given(rows=st.lists(st.tuples(label, label, text, text, st.booleans()), min_size=1, max_size=20))
+@example(
+    rows=[
+        (iri, iri, name, name, True)
+        for iri in EDGES
+        for name in ("Ü", "%C3%9C", 'say "hi"', "שלום", "a|b=c", "")
+    ]
+)
+def test_names_seeds_and_context_are_valid_and_labels_are_read_back_exactly(tmp_path_factory, rows):
+    """A name may look like the text of another IRI with the same URI."""
+    path = tmp_path_factory.mktemp("sssom") / "m.sssom.tsv"
+    source, target, left, right, is_seed = zip(*rows, strict=True)
+    table = mapping_table(source, target, confidence=[0.5] * len(rows))
+    further = {
+        "source_label": left,
+        "target_label": right,
+        "origin": ["seed" if seed else "found" for seed in is_seed],
+        "source_context": [f"near: {name}" for name in left],
+    }
+    wide = table
+    for name, values in further.items():
+        wide = wide.append_column(name, pa.array(values, pa.large_string()))
+    assert write_mappings(wide, path) == []
+    assert read_mappings(path).equals(table)
+    mappings = parse_sssom_table(str(path))
+    for report in validate(mappings, CHECKS, fail_on_error=True).values():
+        assert report.results == []
+    seeds = (mappings.df["mapping_justification"] == "semapv:ManualMappingCuration").sum()
+    assert seeds == sum(is_seed)
+    assert mappings.df["comment"].str.startswith("source: near: ").all()
 
 
 def uri(label: str) -> str:

@@ -143,3 +143,17 @@ def test_a_name_is_the_label_attribute_or_the_end_of_the_iri(tmp_path):
     )
     graph = read_graph(path)
     assert sorted(graph.names.to_pylist()) == ["Big Sur", "The Big Apple"]
+
+
+def test_a_name_is_the_first_value_of_the_preferred_property(tmp_path):
+    path = tmp_path / "g.ttl"
+    path.write_text(
+        "@prefix e: <http://e.example/> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+        'e:a e:near e:b, e:c ; skos:altLabel "A" ; rdfs:label "Zebra", "Yak" ; skos:prefLabel "B" .\n'
+        'e:b skos:altLabel "also" ; skos:prefLabel "mainly" .\n'
+    )
+    graph = read_graph(path)
+    found = dict(zip(graph.entities.to_pylist(), graph.names.to_pylist(), strict=True))
+    assert found == {"http://e.example/a": "Yak", "http://e.example/b": "mainly", "http://e.example/c": "c"}

@@ -17,6 +17,7 @@ from divea.cli.divide import divide
 from divea.cli.evaluate import evaluate
 from divea.cli.evaluate_division import evaluate_division
 from divea.cli.explain import explain
+from divea.cli.export import export
 from divea.cli.info import info
 from divea.cli.plan import plan
 from divea.cli.reproduce import reproduce
@@ -35,6 +36,7 @@ app = typer.Typer(
     help="Align the entities of two large knowledge graphs by dividing the job into subtasks.",
 )
 app.command()(align)
+app.command()(export)
 app.command()(evaluate)
 app.command()(explain)
 app.command()(status)

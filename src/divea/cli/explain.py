@@ -27,9 +27,9 @@ def explain(
 
     Examples:
 
-        divea explain run http://dbpedia.org/resource/Oslo
+        divea explain run http://source.example/resource/E102
 
-        divea explain run http://dbpedia.org/resource/Oslo http://www.wikidata.org/entity/Q585 --json
+        divea explain run http://source.example/resource/E102 --json
     """
     from divea.api import Alignment
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from divea.config.group import shown_value
 from divea.errors import InputError, printable
 from divea.explanations.literals import LiteralComparison, compared_literals, literals_of
 from divea.explanations.neighbours import edges_of, match_of, matching_neighbours
@@ -169,7 +170,12 @@ def explain(run: FinishedRun, source: str, target: str | None = None) -> Explana
 
 
 def _id(graph: KnowledgeGraph, label: str, side: str) -> int:
-    found = int(graph.find([label])[0])
+    if not isinstance(label, str):
+        raise InputError(f"{side}: expected the label of an entity; found {shown_value(label)}")
+    try:
+        found = int(graph.find([label])[0])
+    except UnicodeEncodeError:
+        found = -1
     if found < 0:
         raise InputError(f"{printable(label)} is no entity of the {side} graph")
     return found

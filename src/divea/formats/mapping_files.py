@@ -37,6 +37,9 @@ _NUMBERS = ("score", "confidence", "rank")
 _NAMES_OF = {"score": ("score", "similarity")} | {name: (name,) for name in ("confidence", "rank")}
 """The names that a column of numbers may have in a file; the first that is found counts."""
 
+FURTHER = ("source_label", "target_label", "origin", "source_context", "target_context")
+"""Further columns that SSSOM has a place for: names of both ends, whether a pair is a seed, and contexts."""
+
 SUFFIXES = (".sssom.tsv", ".tsv", ".csv", ".parquet", ".nt", ".rdf")
 """The suffixes that `write_mappings` accepts."""
 
@@ -120,7 +123,8 @@ def write_mappings(table: pa.Table, path: str | Path, *, for_spreadsheet: bool =
     .zst follows it.
 
     Returns a sentence for each thing that the format cannot hold: .nt has neither score, confidence nor rank,
-    .rdf has neither score nor rank, and only .tsv, .csv and .parquet hold further columns of the table.
+    .rdf has neither score nor rank, .sssom.tsv has only the further columns of `FURTHER`, and .tsv, .csv and
+    .parquet hold every column of the table.
 
     Parameters
     ----------
@@ -141,9 +145,7 @@ def write_mappings(table: pa.Table, path: str | Path, *, for_spreadsheet: bool =
     True
     """
     path = usable_path(path)
-    suffix = ".sssom.tsv" if ".sssom.tsv" in path.name.lower() else suffix_of(path)
-    if suffix not in SUFFIXES:
-        raise InputError(f"unknown mapping format: use {', '.join(SUFFIXES)}", path=path)
+    suffix = mapping_suffix(path)
     if not {*_ENDS} <= {*table.column_names}:
         raise InputError("expected a table with the columns source and target", path=path)
     for at, name in enumerate(table.column_names):
@@ -169,6 +171,18 @@ def write_mappings(table: pa.Table, path: str | Path, *, for_spreadsheet: bool =
     return _omissions(table, suffix)
 
 
+def mapping_suffix(path: Path) -> str:
+    """The one of `SUFFIXES` that a name has, before that of a compression; raises InputError if none.
+
+    >>> mapping_suffix(Path("pairs.sssom.tsv.gz"))
+    '.sssom.tsv'
+    """
+    suffix = ".sssom.tsv" if ".sssom.tsv" in path.name.lower() else suffix_of(path)
+    if suffix not in SUFFIXES:
+        raise InputError(f"unknown mapping format: use {', '.join(SUFFIXES)}", path=path)
+    return suffix
+
+
 def _with_readable_numbers(table: pa.Table, path: Path) -> pa.Table:
     """The table of a run with scores that Python prints as the run's own TSV table shows them."""
     for at, name in enumerate(table.column_names):
@@ -183,10 +197,10 @@ def _has_values(column: pa.ChunkedArray) -> bool:
 
 def _omissions(table: pa.Table, suffix: str) -> list[str]:
     """A sentence for each thing of a table that a format cannot hold."""
-    numbers = {".sssom.tsv": _NUMBERS, ".rdf": ("confidence",), ".nt": ()}
-    if suffix not in numbers:
+    columns = {".sssom.tsv": (*_NUMBERS, *FURTHER), ".rdf": ("confidence",), ".nt": ()}
+    if suffix not in columns:
         return []
-    held = {*_ENDS, *numbers[suffix]}
+    held = {*_ENDS, *columns[suffix]}
     lost = [name for name in table.column_names if name not in held and _has_values(table[name])]
     sentences = [f"a {suffix} file has no {', '.join(lost)}: left out"] if lost else []
     if suffix == ".rdf":

@@ -5,6 +5,7 @@ tests check the files with the validator of that package.
 
 SSSOM names things by CURIEs, and their URIs are ASCII. An IRI in another script is written as the URI that
 RFC 3987 gives it, percent-encoded, with the readable text in the column `subject_label` or `object_label`.
+If these columns hold names, the text that tells which IRI a URI was is in the column `other`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ _COLUMNS = (
     "similarity_score",
     "other",
 )
+_COMMENT = "comment"
+"""A further column, which holds the context of both ends."""
+_FOUND, _GIVEN = "semapv:UnspecifiedMatching", "semapv:ManualMappingCuration"
+"""The justification of a pair that a tool found, and of one that was given: a seed."""
 _TOOL = "divea"
 _MOST_METADATA = 1 << 20
 """The most bytes of the metadata at the top of a file."""
@@ -168,20 +173,31 @@ class _Metadata:
         namespace = self._prefixes.get(prefix)
         if namespace is None:
             return from_iri(name)
-        text = row.get(f"{end}_label")
-        if self._is_ours and text and namespace != URN and _as_uri(text) == rest:
-            return namespace + text
-        return from_iri(namespace + rest)
+        if not self._is_ours or namespace == URN:
+            return from_iri(namespace + rest)
+        text = _read_other(row).get(end) or row.get(f"{end}_label")
+        return _expand(namespace, rest, text)
 
     def numbers(self, row: dict[str, str]) -> tuple[str | None, str | None, str | None]:
         """The score, the confidence and the rank of a row, as text."""
         score, confidence = row.get("similarity_score"), row.get("confidence")
-        if not self._is_ours or not row.get("other"):
+        if not self._is_ours:
             return score, confidence, None
-        # A list of pairs such as `score=1.5|rank=2`; earlier releases wrote `similarity=1.5`.
-        other = dict(pair.split("=", 1) for pair in row["other"].split("|") if "=" in pair)
+        other = _read_other(row)
+        # Earlier releases wrote `similarity=1.5`.
         score = other.get("score") or other.get("similarity") or score
         return score, other.get("confidence") or confidence, other.get("rank")
+
+
+def _read_other(row: dict[str, str]) -> dict[str, str]:
+    """The column `other` of a row that divea wrote: a list of pairs such as `score=1.5|rank=2`."""
+    text = row.get("other")
+    return dict(pair.split("=", 1) for pair in text.split("|") if "=" in pair) if text else {}
+
+
+def _expand(namespace: str, name: str, text: str | None) -> str:
+    """The label of a name after a prefix; `text` is used if the name is the percent-encoding of it."""
+    return namespace + text if text and _as_uri(text) == name else from_iri(namespace + name)
 
 
 def _parse_number(text: str | None, path: Path, line: int) -> float | None:
@@ -195,35 +211,72 @@ def write_sssom(table: pa.Table, path: Path) -> None:
     """Write one `skos:exactMatch` row per mapping.
 
     SSSOM has no rank, and its scores are between 0 and 1. A rank, and a number outside that range, as a score
-    of CSLS can be, is written to the free column `other`, so that it is kept and the file is valid.
+    of CSLS can be, is written to the free column `other`, so that it is kept and the file is valid. Names in
+    the columns `source_label` and `target_label` become `subject_label` and `object_label`, contexts become
+    the `comment`, and a pair with the origin "seed" has another justification than one that was found.
     """
     iri_of = {label: to_iri(label) for name in ("source", "target") for label in table[name].to_pylist()}
     prefixes = _choose_prefixes(iri_of.values())
+    has_comment = bool({"source_context", "target_context"} & {*table.column_names})
+    columns = (*_COLUMNS, _COMMENT) if has_comment else _COLUMNS
     with open_output(path) as sink:
         sink.write(_metadata(prefixes).encode())
-        sink.write(("\t".join(_COLUMNS) + "\n").encode())
+        sink.write(("\t".join(columns) + "\n").encode())
         for batch in table.to_batches(max_chunksize=1 << 16):
             rows = io.StringIO()
             writer = csv.writer(rows, delimiter="\t", lineterminator="\n")
             for mapping in batch.to_pylist():
-                subject_id, subject_label = _shorten(iri_of[mapping["source"]], prefixes)
-                object_id, object_label = _shorten(iri_of[mapping["target"]], prefixes)
-                writer.writerow(
-                    (
-                        subject_id,
-                        subject_label,
-                        "skos:exactMatch",
-                        object_id,
-                        object_label,
-                        "semapv:UnspecifiedMatching",
-                        *_number_columns(mapping),
-                    )
-                )
+                row = _row(mapping, iri_of, prefixes)
+                writer.writerow((*row, _comment(mapping)) if has_comment else row)
             sink.write(rows.getvalue().encode())
 
 
-def _number_columns(mapping: dict[str, Any]) -> tuple[float | None, float | None, str]:
-    """The columns confidence, similarity_score and other."""
+def _row(mapping: dict[str, Any], iri_of: dict[str, str], prefixes: dict[str, str]) -> tuple[Any, ...]:
+    """The columns of a mapping, in the order of `_COLUMNS`."""
+    subject, subject_label, subject_text = _end(
+        iri_of[mapping["source"]], mapping.get("source_label"), prefixes
+    )
+    object_, object_label, object_text = _end(
+        iri_of[mapping["target"]], mapping.get("target_label"), prefixes
+    )
+    confidence, score, other = _number_columns(mapping)
+    other += [f"{end}={text}" for end, text in (("subject", subject_text), ("object", object_text)) if text]
+    justification = _GIVEN if mapping.get("origin") == "seed" else _FOUND
+    return (
+        subject,
+        subject_label,
+        "skos:exactMatch",
+        object_,
+        object_label,
+        justification,
+        confidence,
+        score,
+        "|".join(other),
+    )
+
+
+def _end(iri: str, name: str | None, prefixes: dict[str, str]) -> tuple[str, str, str]:
+    """The CURIE of an end, its label, and the text for `other` that it takes to read the IRI back.
+
+    >>> _end("http://y.example/Ü", "Umlaut", {"http://y.example/": "ns1"})
+    ('ns1:%C3%9C', 'Umlaut', 'Ü')
+    """
+    curie, label = _shorten(iri, prefixes)
+    if not name:
+        return curie, label, ""
+    namespace = _namespace(iri, prefixes)
+    is_read_back = namespace == URN or _expand(namespace, curie.partition(":")[2], name) == iri
+    return curie, name, "" if is_read_back else iri[len(namespace) :]
+
+
+def _comment(mapping: dict[str, Any]) -> str:
+    """The contexts of both ends as one text."""
+    contexts = ((end, mapping.get(f"{end}_context")) for end in ("source", "target"))
+    return " | ".join(f"{end}: {context}" for end, context in contexts if context)
+
+
+def _number_columns(mapping: dict[str, Any]) -> tuple[float | None, float | None, list[str]]:
+    """The columns confidence and similarity_score, and what the column other holds of the numbers."""
     other = []
     columns = []
     for name in ("confidence", "score"):
@@ -234,7 +287,7 @@ def _number_columns(mapping: dict[str, Any]) -> tuple[float | None, float | None
             other.append(f"{name}={value!r}")
     if mapping.get("rank") is not None:
         other.append(f"rank={mapping['rank']}")
-    return columns[0], columns[1], "|".join(other)
+    return columns[0], columns[1], other
 
 
 def _metadata(prefixes: dict[str, str]) -> str:
@@ -311,13 +364,18 @@ def _shorten(iri: str, prefixes: dict[str, str]) -> tuple[str, str]:
     >>> _shorten("http://y.example/Ü", {"http://y.example/": "ns1"})
     ('ns1:%C3%9C', 'Ü')
     """
-    namespace = next(namespace for namespace in _namespaces(iri) if namespace in prefixes)
+    namespace = _namespace(iri, prefixes)
     if namespace == URN:
         name, label = iri[len(URN) :], from_iri(iri)
         return f"{prefixes[URN]}:{name}", label if label != name and label.isprintable() else ""
     text = iri[len(namespace) :]
     name = _as_uri(text)
     return f"{prefixes[namespace]}:{name}", text if text != name else ""
+
+
+def _namespace(iri: str, prefixes: dict[str, str]) -> str:
+    """The longest namespace of an IRI that has a prefix."""
+    return next(namespace for namespace in _namespaces(iri) if namespace in prefixes)
 
 
 def _as_uri(iri: str) -> str:

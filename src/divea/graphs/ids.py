@@ -19,8 +19,8 @@ def positions(members: Ids | None, ids: Ids) -> Ids:
     return ids if members is None else np.searchsorted(members, ids).astype(np.int32)
 
 
-def contains(members: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
-    """Whether each id is in the sorted array `members`.
+def contains(members: Ids | npt.NDArray[np.int64], ids: Ids | npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each id, or number of a pair of ids, is in the sorted array `members`.
 
     >>> contains(np.array([2, 5, 9]), np.array([5, 6])).tolist()
     [True, False]

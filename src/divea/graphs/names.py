@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -29,6 +30,9 @@ NAME_PREDICATES = (
 )
 """Predicates of attributes that name an entity, the preferred ones first."""
 
+LONGEST = 200
+"""The most characters of a name that `readable` shows."""
+
 
 def iri_ends(labels: pa.Array) -> pa.Array:
     """The end of each IRI as text; labels that are no IRIs stay as they are.
@@ -54,25 +58,53 @@ def iri_ends(labels: pa.Array) -> pa.Array:
     return pc.replace_with_mask(ends, mask, unescaped)
 
 
-def entity_names(graph: KnowledgeGraph) -> pa.Array:
-    """A name for each entity: its first attribute of `NAME_PREDICATES`, else the end of its IRI.
+def entity_names(
+    graph: KnowledgeGraph, predicates: Sequence[str] = (GIVEN_NAME, *NAME_PREDICATES)
+) -> pa.Array:
+    """A name for each entity: its first attribute of these predicates, else the end of its IRI.
 
+    Parameters
+    ----------
+    predicates
+        The predicates of attributes that name an entity, the preferred ones first.
+
+    Examples
+    --------
     >>> from divea.graphs.knowledge_graph import KnowledgeGraph
     >>> graph = KnowledgeGraph.from_triples([], ["http://dbpedia.org/resource/New_York%2C_NY"])
     >>> entity_names(graph).to_pylist()
     ['New York, NY']
     """
-    names = iri_ends(graph.entities).to_pylist()
-    if graph.attributes is not None:
-        attributes = graph.attributes
-        predicate_id = {label: number for number, label in enumerate(attributes.predicate_labels.to_pylist())}
-        # The least preferred predicate comes first, so that preferred ones overwrite it; and an entity's
-        # last value comes first, so that its first value in sort order remains.
-        for predicate in reversed((GIVEN_NAME, *NAME_PREDICATES)):
-            rows = np.flatnonzero(attributes.predicates == predicate_id.get(predicate, -1))
-            for row in rows[::-1].tolist():
-                names[attributes.entities[row]] = attributes.values[row].as_py()
-    return pa.array(names, type=LABEL)
+    names = iri_ends(graph.entities).cast(LABEL)
+    if graph.attributes is None:
+        return names
+    attributes = graph.attributes
+    place = {label: at for at, label in enumerate(predicates)}
+    labels = attributes.predicate_labels.to_pylist()
+    place_of_predicate = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+    place_of_row = place_of_predicate[np.asarray(attributes.predicates)]
+    rows = np.flatnonzero(place_of_row >= 0)
+    # The rows of the preferred predicate come first and, among them, the first value in sort order.
+    order = np.lexsort((rows, place_of_row[rows], np.asarray(attributes.entities)[rows]))
+    rows = rows[order]
+    entities = np.asarray(attributes.entities)[rows]
+    rows = rows[np.diff(entities, prepend=-1) != 0]
+    has_name = np.zeros(graph.num_entities, dtype=bool)
+    has_name[attributes.entities[rows]] = True
+    return pc.replace_with_mask(names, pa.array(has_name), attributes.values.take(pa.array(rows)).cast(LABEL))
+
+
+def readable(texts: pa.Array) -> pa.Array:
+    """Texts for people to read: in one line, without control characters, and not longer than `LONGEST`.
+
+    >>> readable(pa.array(["New\\tYork\\n", "x" * 300], LABEL)).to_pylist() == ["New York", "x" * 200 + "…"]
+    True
+    """
+    in_line = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\p{Z}\p{Cc}]+", " "))
+    is_long = pc.greater(pc.utf8_length(in_line), LONGEST)
+    start = pc.utf8_slice_codeunits(in_line, 0, LONGEST)
+    cut = pc.binary_join_element_wise(start, pa.scalar("…", LABEL), pa.scalar("", LABEL))
+    return pc.if_else(is_long, cut, in_line)
 
 
 def names_of(graph: KnowledgeGraph, ids: list[int], properties: tuple[str, ...] = ()) -> list[str]:

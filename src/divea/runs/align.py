@@ -37,7 +37,7 @@ from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
 from divea.runs.evidence import write_evidence
-from divea.runs.expectation import expectation, expected_precision, write_json
+from divea.runs.expectation import expectation, expected_figures, no_expectation, write_json
 from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, flattened, stored_manifest
@@ -361,11 +361,6 @@ def _no_matches(subtask: Subtask) -> Solved:
 def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> float:
     """The confidence below which pairs are left out of the mappings."""
     if outcome.calibration is None:
-        log(
-            "note",
-            text="no confidence: too few seeds to calibrate it on, and names and attribute values are sure "
-            "of too few pairs, or structure does not confirm them; no pair is left out",
-        )
         return 0.0
     precision, least = settings.confidence.precision, settings.confidence.min_confidence
     if precision is None:
@@ -392,10 +387,12 @@ def _refuse_wide_interval(expected: dict[str, Any], settings: Settings) -> None:
 def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log) -> None:
     threshold = _confidence_threshold(outcome, run.manifest.settings, log)
     table = mappings_table(outcome, run.task, threshold)
-    expected = expected_precision(outcome, run.manifest.settings, len(run.task.seeds), threshold)
-    _refuse_wide_interval(expected, run.manifest.settings)
-    if expected["expected_precision"] is not None:
-        log("note", text=expectation(expected))
+    settings = run.manifest.settings
+    expected = expected_figures(outcome, settings, len(run.task.seeds), threshold)
+    _refuse_wide_interval(expected, settings)
+    is_calibrated = outcome.calibration is not None
+    for line in expectation(expected) if is_calibrated else [no_expectation(expected, settings)]:
+        log("note", text=line)
     run.commit_division(outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))

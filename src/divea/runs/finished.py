@@ -71,6 +71,9 @@ class RankedLists:
     assigned: Links
     confidence: npt.NDArray[np.float64]
     """The confidence of each assigned pair; NaN if it was not calibrated."""
+    score: npt.NDArray[np.float32]
+    rank: npt.NDArray[np.int32]
+    """The score of each assigned pair, and its rank in the list of its source."""
 
     def assigned_above(self, confidence: float) -> Links:
         """The assigned pairs with at least this confidence; all of them if it was not calibrated."""
@@ -97,13 +100,19 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     shape = (len(sources), int(rank.max(initial=0)))
     targets, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     targets[row, place], scores[row, place] = target, table["score"].to_numpy()
-    given = table["given"].to_numpy()
-    confidence = table["confidence"].to_numpy()[given]
-    pairs = np.stack([source[given], target[given]], axis=1)
-    # Links are sorted by source: bring the confidences into the same order.
-    confidence = confidence[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    given = np.flatnonzero(table["given"].to_numpy())
+    # Links are sorted by source: bring the other columns into the same order.
+    given = given[np.argsort(source[given], kind="stable")]
+    if not (np.diff(source[given]) > 0).all():
+        raise InputError("assigns several targets to a source", path=run.path / RANKED)
     matches = Matches(sources, targets, scores, np.zeros(len(sources), dtype=bool))
-    return RankedLists(matches, Links.from_pairs(pairs), confidence)
+    return RankedLists(
+        matches,
+        Links.from_pairs(np.stack([source[given], target[given]], axis=1)),
+        table["confidence"].to_numpy()[given],
+        table["score"].to_numpy()[given],
+        rank[given],
+    )
 
 
 def _read(path: Path, schema: pa.Schema, most_rows: int) -> pa.Table:
