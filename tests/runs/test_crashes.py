@@ -12,9 +12,9 @@ from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
 KILLED = -signal.SIGKILL
 RESULTS = 4
 """Two subtasks in each of two iterations."""
-POINTS = RESULTS + 6
-"""Journal lines of the tiny run: the results, the division, the calibration, the weights of the features and
-three tables."""
+POINTS = RESULTS + 7
+"""Journal lines of the tiny run: the results, the division, the calibration, the evidence, the weights of the
+features and three tables."""
 
 
 @pytest.fixture(scope="module", params=[PAIR, NAMED_PAIR], ids=["with seeds", "with names alone"])

@@ -31,10 +31,12 @@ def explain(
 
         divea explain run http://source.example/resource/E102 --json
     """
-    from divea.api import Alignment
+    from divea import explanations
+    from divea.io import usable_path
+    from divea.runs.finished import open_finished
 
     with working("explaining"):
-        found = Alignment(run).explain(source, target)
+        found = explanations.explain(open_finished(usable_path(run)), source, target)
     if as_json:
         print_json(found.as_dict())
         return
