@@ -141,6 +141,8 @@ def commands_of(folder: Path) -> dict[str, list[list[str]]]:
         "run": [
             ["status", "DAMAGED"],
             ["evaluate", "DAMAGED", "--gold", gold],
+            ["explain", "DAMAGED", "http://source.example/resource/E0"],
+            ["export", "DAMAGED", "--out", "OUT.tsv", "--names"],
             ["convert", "DAMAGED/mappings.parquet", "OUT.sssom.tsv"],
             ["convert", "DAMAGED/ranked.parquet", "OUT.tsv"],
             ["check", "DAMAGED"],

@@ -22,13 +22,13 @@ def pair():
     return synthesise(SynthConfig(entities=1200, random_seed=6))
 
 
-def dense_bonus(listed, parts, count, unmatched):
+def dense_bonus(listed, parts, count, unmatched, ties):
     """For each part, the sum of the best scores of its unmatched entities, at most 1."""
     bonus = np.zeros((count, listed.shape[1]))
     for source in unmatched:
         if parts[source] >= 0:
-            # Of equal scores, the earlier target counts.
-            best = np.lexsort((np.arange(listed.shape[1]), -listed[source]))[:MOST_LISTED]
+            # Of equal scores, the target with the lower tie breaker counts.
+            best = np.lexsort((ties, -listed[source]))[:MOST_LISTED]
             bonus[parts[source], best] += listed[source, best]
     return np.minimum(bonus, 1)
 
@@ -41,9 +41,10 @@ def test_the_bonus_is_that_of_the_dense_matrix(random_seed, sources, targets, co
     listed[draw.random(listed.shape) < 0.4] = 0
     parts = draw.integers(-1, count, sources).astype(np.int32)
     unmatched = np.flatnonzero(draw.random(sources) < 0.7).astype(np.int32)
-    found = listed_bonus(csr_array(listed.astype(np.float32)), parts, count, unmatched)
+    ties = draw.random(targets)
+    found = listed_bonus(csr_array(listed.astype(np.float32)), parts, count, unmatched, ties)
     assert found.shape == (count, targets) and found.dtype == np.float32
-    assert np.allclose(found.toarray(), dense_bonus(listed, parts, count, unmatched), atol=1e-6)
+    assert np.allclose(found.toarray(), dense_bonus(listed, parts, count, unmatched, ties), atol=1e-6)
 
 
 def matches_as_names(pair, links):

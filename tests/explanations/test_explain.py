@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from divea.runs.evidence import Evidence, read_evidence
 from divea.runs.finished import open_finished
 from divea.runs.layout import EVIDENCE
 from tests.command_line import divea as command
+
+# The package exports a function of the same name.
+explanations = import_module("divea.explanations.explain")
 
 NO_EVIDENCE = Evidence(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), (), None)
 
@@ -178,3 +182,31 @@ def test_damaged_evidence_is_noticed(alignment, tmp_path):
     (copy / EVIDENCE).write_bytes(content)
     with pytest.raises(InputError, match="is damaged"):
         explain(open_finished(copy), found_pairs(alignment)[0][0])
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "3", "null", '{"names": 1}', '{"attributes": [{}]}', '{"attributes": 3}', "{"]
+)
+def test_what_was_learned_is_checked(content, tmp_path):
+    """Somebody else may have made the run and signed its files."""
+    path = tmp_path / "features.json"
+    path.write_text(content)
+    with pytest.raises(InputError):
+        explanations._learned(path)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"threshold": "x"}', '{"threshold": true}', "{"])
+def test_the_threshold_is_checked(content, tmp_path):
+    path = tmp_path / "calibration.json"
+    path.write_text(content)
+    with pytest.raises(InputError):
+        explanations._threshold(path)
+
+
+def test_a_pair_is_left_out_if_no_threshold_gives_the_precision(alignment, tmp_path, monkeypatch):
+    (tmp_path / "calibration.json").write_text('{"threshold": null}')
+    assert explanations._threshold(tmp_path / "calibration.json") == np.inf
+    monkeypatch.setattr(explanations, "_threshold", lambda path: np.inf)
+    found = alignment.explain(found_pairs(alignment)[0][0])
+    if found.confidence is not None:
+        assert found.verdict.startswith("left out of the mappings, because no threshold")

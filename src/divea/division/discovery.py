@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.sparse import csr_array
 
@@ -120,7 +121,9 @@ def discover_candidates(
         yield from chosen
 
 
-def listed_bonus(listed: csr_array, parts: Ids, count: int, unmatched: Ids) -> csr_array:
+def listed_bonus(
+    listed: csr_array, parts: Ids, count: int, unmatched: Ids, ties: npt.NDArray[np.float64]
+) -> csr_array:
     """For each part, how well target entities fit one of its unmatched entities by name or the like.
 
     Only the `MOST_LISTED` best targets of a source count, so that a common name does not fill a part.
@@ -133,18 +136,21 @@ def listed_bonus(listed: csr_array, parts: Ids, count: int, unmatched: Ids) -> c
         The part of every source entity, -1 for none.
     count
         The number of parts.
+    ties
+        The tie breakers of the target entities.
 
     Examples
     --------
     >>> listed = csr_array(np.array([[0.0, 0.5], [0.9, 0.0]], dtype=np.float32))
-    >>> listed_bonus(listed, np.array([0, 1]), 2, np.array([0, 1])).toarray().round(1).tolist()
+    >>> ids, ties = np.array([0, 1]), np.array([0.2, 0.1])
+    >>> listed_bonus(listed, ids, 2, ids, ties).toarray().round(1).tolist()
     [[0.0, 0.5], [0.8999999761581421, 0.0]]
     """
     own = unmatched[parts[unmatched] >= 0]
     rows = listed[own]
     lengths = np.diff(rows.indptr)
     row = np.repeat(np.arange(len(own)), lengths)
-    order = np.lexsort((rows.indices, -rows.data, row))
+    order = np.lexsort((ties[rows.indices], -rows.data, row))
     rank = np.arange(len(row)) - np.repeat(rows.indptr[:-1], lengths)
     best = order[rank < MOST_LISTED]
     ends = parts[own][row[best]], rows.indices[best]

@@ -177,7 +177,8 @@ class DivEA(Strategy):
             similarity = feedback.similarity
             if feedback.listed is not None:
                 without_link = np.setdiff1d(task.unmatched_source, links.source)
-                listed = listed_bonus(feedback.listed, groups, len(unmatched), without_link)
+                ties = tie_breakers(task.target.num_entities, self.random_seed, "target")
+                listed = listed_bonus(feedback.listed, groups, len(unmatched), without_link, ties)
                 similarity = listed if similarity is None else similarity + listed
         return list(
             discover_candidates(

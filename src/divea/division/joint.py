@@ -199,7 +199,8 @@ class Joint(Strategy):
             # An entity with a link has its counterpart beside it already. Further candidates would only be
             # rivals, whose true sources are absent.
             without_link = np.setdiff1d(task.unmatched_source, links.source)
-            bonus = listed_bonus(listed, parts.source, len(counts), without_link)
+            ties = tie_breakers(task.target.num_entities, self.first.random_seed, "target")
+            bonus = listed_bonus(listed, parts.source, len(counts), without_link, ties)
         return self._nearest(
             task.target,
             links,

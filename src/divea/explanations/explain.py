@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from scipy.special import expit
 
 from divea.config.group import shown_value
 from divea.errors import InputError, printable
 from divea.explanations.literals import LiteralComparison, compared_literals, literals_of
 from divea.explanations.neighbours import edges_of, match_of, matching_neighbours
+from divea.formats.parquet import open_parquet
 from divea.graphs import KnowledgeGraph
-from divea.graphs.names import names_of
+from divea.graphs.arrays import read_description
+from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
 from divea.runs.evidence import Evidence, Regression, read_evidence
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, RANKED
+from divea.runs.tables import RANKED_SCHEMA
 
 MOST_RUNNERS_UP = 5
 
 LEAST_SCORE = 0.0005
 """Candidates with a lower score are not shown."""
+
+Side = Literal["source", "target"]
 
 _GROUPS = {
     "log score": "score",
@@ -40,15 +45,29 @@ class _Kept:
 
     run: FinishedRun
     evidence: Evidence
-    learned: dict[str, Any]
-    """What was learned about features (`features.json`)."""
+    properties: dict[str, tuple[str, ...]]
+    """The properties of both graphs that name entities: side -> properties, the preferred ones first."""
+    learned: list[dict[str, Any]]
+    """What was learned about pairs of properties."""
     threshold: float
     """The confidence below which pairs are left out of the mappings."""
 
-    def names(self, side: Literal["source", "target"], ids: list[int]) -> list[str]:
-        """The names of entities, also by the properties that the run found to be names."""
-        origin = self.learned.get("names", {}).get(side, "")
-        return names_of(getattr(self.run.task, side), ids, tuple(origin.split(", ")))
+    @classmethod
+    def by(cls, run: FinishedRun) -> _Kept:
+        """What this run kept. Raises InputError if its files are not those of a run."""
+        return cls(
+            run,
+            read_evidence(run.path / EVIDENCE, run.task),
+            *_learned(run.path / FEATURES),
+            _threshold(run.path / CALIBRATION),
+        )
+
+    def names(self, side: Side, ids: list[int]) -> list[str]:
+        """The names of entities, in one line each."""
+        graph: KnowledgeGraph = getattr(self.run.task, side)
+        names = entity_names(graph, self.properties[side], np.array(ids, dtype=np.int32))
+        found: list[str] = readable(names).to_pylist()
+        return found
 
 
 @dataclass(frozen=True)
@@ -139,9 +158,8 @@ def explain(run: FinishedRun, source: str, target: str | None = None) -> Explana
         The label of an entity of the target graph; by default the one that the source was matched with or,
         if it has no match, its best candidate.
     """
-    task, evidence = run.task, read_evidence(run.path / EVIDENCE, run.task)
-    learned, expected = (json.loads((run.path / name).read_bytes()) for name in (FEATURES, CALIBRATION))
-    kept = _Kept(run, evidence, learned, expected["threshold"] or 0.0)
+    kept = _Kept.by(run)
+    task, evidence = run.task, kept.evidence
     here = _id(task.source, source, "source")
     ranked = _ranked(run, source, here)
     matched, confidence, is_seed = match_of(task, evidence, here)
@@ -162,7 +180,7 @@ def explain(run: FinishedRun, source: str, target: str | None = None) -> Explana
         confidence=confidence if is_match else None,
         contributions=_contributions(evidence, row),
         neighbours=_neighbours(kept, here, other),
-        literals=tuple(compared_literals(ours, theirs, kept.learned.get("attributes", []))),
+        literals=tuple(compared_literals(ours, theirs, kept.learned)),
         runners_up=tuple(one for one in candidates if other < 0 or one.target != _label(task.target, other))[
             :MOST_RUNNERS_UP
         ],
@@ -185,9 +203,7 @@ def _label(graph: KnowledgeGraph, entity: int) -> str:
     return str(graph.entities[entity].as_py())
 
 
-def _entity(
-    kept: _Kept, side: Literal["source", "target"], entity: int, literals: dict[str, tuple[str, ...]]
-) -> Entity:
+def _entity(kept: _Kept, side: Side, entity: int, literals: dict[str, tuple[str, ...]]) -> Entity:
     graph: KnowledgeGraph = getattr(kept.run.task, side)
     neighbours = len(np.unique(edges_of(graph, entity).neighbour))
     return Entity(_label(graph, entity), kept.names(side, [entity])[0], neighbours, literals)
@@ -197,21 +213,54 @@ def _ranked(run: FinishedRun, label: str, source: int) -> list[tuple[int, float]
     """The ranked list of a source: targets and scores. Lists are sorted by source id, so a binary search
     finds the row group.
     """
-    file = pq.ParquetFile(run.path / RANKED)
-    low, high = 0, file.num_row_groups - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        first = next(file.iter_batches(1, [middle], ["source"]))["source"].to_pylist()
-        if int(run.task.source.find(first)[0]) <= source:
-            low = middle
-        else:
-            high = middle - 1
-    # A list may continue in the next group.
-    groups = [group for group in (low - 1, low, low + 1) if 0 <= group < file.num_row_groups]
-    table = file.read_row_groups(groups, ["source", "target", "score"])
+    columns = ["source", "target", "score"]
+    with open_parquet(run.path / RANKED, columns) as file:
+        low, high = 0, file.num_row_groups - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            first = next(file.iter_batches(1, [middle], ["source"]))["source"]
+            if int(run.task.source.find(first)[0]) <= source:
+                low = middle
+            else:
+                high = middle - 1
+        # A list may start in the group before or continue in the next one.
+        groups = [group for group in (low - 1, low, low + 1) if 0 <= group < file.num_row_groups]
+        table = file.read_row_groups(groups, columns)
+    if table.schema.types != [RANKED_SCHEMA.field(name).type for name in columns]:
+        raise InputError("is not the table of a run", path=run.path / RANKED)
     found = table.filter(pc.equal(table["source"], label))
     targets = run.task.target.find(found["target"]).tolist()
+    if -1 in targets:
+        raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
     return list(zip(targets, found["score"].to_pylist(), strict=True))
+
+
+def _learned(path: Path) -> tuple[dict[str, tuple[str, ...]], list[dict[str, Any]]]:
+    """The properties that name entities, and what was learned about pairs of properties."""
+    content = read_description(path)
+    try:
+        # The file has the properties as one text; no IRI contains a comma and a space.
+        names = {side: str(content.get("names", {}).get(side, "")) for side in ("source", "target")}
+        pairs = [
+            {
+                **{key: str(item[key]) for key in ("source", "target")},
+                **{key: float(item[key]) for key in ("agreement", "presence")},
+            }
+            for item in content.get("attributes", [])
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError("is not what a run learned about features", path=path) from error
+    known = GIVEN_NAME, *NAME_PREDICATES
+    return {side: tuple(dict.fromkeys((*known, *text.split(", ")))) for side, text in names.items()}, pairs
+
+
+def _threshold(path: Path) -> float:
+    """The confidence below which pairs are left out of the mappings; infinite if all of them are."""
+    content = read_description(path)
+    found = content.get("threshold", False) if isinstance(content, dict) else False
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+        raise InputError("is not the calibration of a run", path=path)
+    return float("inf") if found is None else float(found)
 
 
 def _candidates(kept: _Kept, source: int, ranked: list[tuple[int, float]]) -> list[Candidate]:
@@ -241,7 +290,7 @@ def _contributions(evidence: Evidence, row: int | None) -> tuple[Contribution, .
     steps = [("average evidence", regression.intercept), *ordered]
     totals = np.cumsum([log_odds for _, log_odds in steps])
     return tuple(
-        Contribution(name, float(log_odds), float(1 / (1 + np.exp(-total))))
+        Contribution(name, float(log_odds), float(expit(total)))
         for (name, log_odds), total in zip(steps, totals, strict=True)
     )
 
@@ -298,6 +347,8 @@ def _verdict(
     if target == matched:
         confidence = match_of(run.task, kept.evidence, source)[1]
         if confidence is not None and confidence < kept.threshold:
+            if np.isinf(kept.threshold):
+                return "left out of the mappings, because no threshold gives the precision that was set"
             return f"left out of the mappings, because its confidence is below {kept.threshold:.3g}"
         return f"matched; the target is number {place} of the source's ranked list"
     if np.isin(target, run.task.seeds.target):

@@ -1,4 +1,4 @@
-"""Literals of two entities, side by side: which agree, and what that was worth in the run."""
+"""Literals of two entities, side by side: which agree, and the weight of that in the run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class LiteralComparison:
     target_values: tuple[str, ...]
     verdict: Verdict
     log_odds: float
-    """What the run learned that such a verdict is worth, before the weight of the feature. Agreement in part
-    is worth something between that of agreement and that of difference, which is what is stated here."""
+    """The weight that the run learned for such a verdict, before the weight of the feature. That of agreement
+    in part is estimated: it is halfway between those of agreement and difference."""
 
 
 def literals_of(graph: KnowledgeGraph, entity: int) -> dict[str, tuple[str, ...]]:
@@ -59,8 +59,8 @@ def compared_literals(
         if ours and theirs:
             verdict = _verdict(ours, theirs)
             agreement = {"agree": 1.0, "agree in part": 0.5, "differ": 0.0}[verdict]
-            worth = agreement * pair["agreement"] + pair["presence"]
-            found.append(LiteralComparison(pair["source"], pair["target"], ours, theirs, verdict, worth))
+            log_odds = agreement * pair["agreement"] + pair["presence"]
+            found.append(LiteralComparison(pair["source"], pair["target"], ours, theirs, verdict, log_odds))
     return sorted(found, key=lambda comparison: -abs(comparison.log_odds))
 
 

@@ -92,7 +92,7 @@ def matching_neighbours(
         )
         for (one, other, confidence, is_seed), share in zip(found, shares, strict=True)
     ]
-    return sorted(rows, key=lambda row: -row.share)
+    return sorted(rows, key=lambda row: (-row.share, task.source.entities[row.source].as_py()))
 
 
 def match_of(task: AlignmentTask, evidence: Evidence, source: int) -> tuple[int, float | None, bool]:

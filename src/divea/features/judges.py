@@ -1,4 +1,4 @@
-"""What structure says about pairs that it was not told: it judges other features, and they judge it.
+"""Similarity by structure, of pairs that it did not start from: it judges other features, and they judge it.
 
 A pseudo-seed that was chosen for its name says nothing about names, and structure that started from it is
 sure of it for its name. So the entities are split in two halves: labels are propagated from the pseudo-seeds
@@ -30,8 +30,8 @@ cost more than they change."""
 
 LEAST_SUPPORT = 3
 """Neighbours of a pair that must match each other for structure to be sure of it. A pair of entities that
-have one neighbour each may be alike for want of anything else: without seeds, 29 to 38 % of the pairs with
-one matching neighbour are correct on DBP15K, and 83 to 99 % of those with three or more."""
+have one neighbour each may be alike for want of anything else. `benchmarks run structure_judges` has the
+share of correct pairs by the number of matching neighbours."""
 
 MOST_JUDGED = 20_000
 """Source entities of each half that structure is asked about."""
@@ -51,7 +51,7 @@ class _Half:
 
 @dataclass(frozen=True)
 class Structure:
-    """Similarity by structure, of pairs that it was not told."""
+    """Similarity by structure, of pairs that it did not start from."""
 
     task: AlignmentTask
     pseudo_seeds: Links
@@ -75,14 +75,14 @@ class Structure:
         draw = np.random.default_rng([random_seed, _SALT])
         half_of = draw.integers(0, 2, task.source.num_entities, dtype=np.int8)
         if not len(pseudo_seeds):
-            # Both halves would be told the same.
+            # Both halves would start from the same pairs.
             half_of[:] = 0
         half_of[task.seeds.source] = -1
         halves = []
         for half in np.unique(half_of[half_of >= 0]).tolist():
-            told = Links.from_pairs(pseudo_seeds.pairs[half_of[pseudo_seeds.source] != half])
+            known = Links.from_pairs(pseudo_seeds.pairs[half_of[pseudo_seeds.source] != half])
             vectors = Propagation(OPTIONS).compute(
-                task, told.union(task.seeds), random_seed=random_seed, device=device, memory=memory
+                task, known.union(task.seeds), random_seed=random_seed, device=device, memory=memory
             )
             if vectors is not None:
                 halves.append(_Half(half, np.flatnonzero(half_of == half).astype(np.int32), vectors))
@@ -126,6 +126,15 @@ class Structure:
     @cached_property
     def sure(self) -> Links:
         """Pairs that structure alone is sure of, at most one for each entity."""
+        pairs, support = self.likely
+        pairs = pairs[support >= LEAST_SUPPORT]
+        # The two halves may claim the same target, which then judges nothing.
+        _, first, count = np.unique(pairs[:, 1], return_index=True, return_counts=True)
+        return Links.from_pairs(pairs[np.sort(first[count == 1])])
+
+    @property
+    def likely(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Pairs that are each other's best by far, and how many neighbours of each match."""
         found = [np.zeros((0, 2), dtype=np.int32)]
         draw = np.random.default_rng([self.random_seed, _SALT, 1])
         for half in self.halves:
@@ -133,20 +142,16 @@ class Structure:
             found.append(sure_pairs((self.listed(sources),)).pairs)
         pairs = np.concatenate(found)
         # The neighbours' pseudo-seeds may be of either half: they are not those of the pair.
-        told = matches_and_seeds((self.pseudo_seeds.source, self.pseudo_seeds.target), self.task)
-        support, _ = neighbour_support((pairs[:, 0], pairs[:, 1]), told, self.task)
-        pairs = pairs[support >= LEAST_SUPPORT]
-        # The two halves may claim the same target, which then judges nothing.
-        _, first, count = np.unique(pairs[:, 1], return_index=True, return_counts=True)
-        return Links.from_pairs(pairs[np.sort(first[count == 1])])
+        known = matches_and_seeds((self.pseudo_seeds.source, self.pseudo_seeds.target), self.task)
+        return pairs, neighbour_support((pairs[:, 0], pairs[:, 1]), known, self.task)[0]
 
     def weight(self, judges: Links) -> float | None:
-        """What the similarity is worth, as `learned_weights` says; None if too few judges say so.
+        """The weight of the similarity, as `learned_weights` fits it; None if there are too few judges.
 
         Parameters
         ----------
         judges
-            Pairs that are known to match. Those of seeds are left out, because structure was told them.
+            Pairs that are known to match. Those of seeds are left out, because structure started from them.
         """
         judges = sample(Links.from_pairs(judges.pairs[self.half_of_source[judges.source] >= 0]))
         listed = self.listed(np.sort(judges.source))

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from divea.graphs.labels import LABEL
+from divea.types import Ids
 
 if TYPE_CHECKING:
-    from divea.graphs.knowledge_graph import KnowledgeGraph
+    from divea.graphs.knowledge_graph import Attributes, KnowledgeGraph
 
 GIVEN_NAME = "urn:divea:name"
 """The predicate of names that a user gave in a file of their own; they are preferred to all others."""
@@ -59,7 +61,9 @@ def iri_ends(labels: pa.Array) -> pa.Array:
 
 
 def entity_names(
-    graph: KnowledgeGraph, predicates: Sequence[str] = (GIVEN_NAME, *NAME_PREDICATES)
+    graph: KnowledgeGraph,
+    predicates: Sequence[str] = (GIVEN_NAME, *NAME_PREDICATES),
+    ids: Ids | None = None,
 ) -> pa.Array:
     """A name for each entity: its first attribute of these predicates, else the end of its IRI.
 
@@ -67,6 +71,8 @@ def entity_names(
     ----------
     predicates
         The predicates of attributes that name an entity, the preferred ones first.
+    ids
+        The entities; all by default. The rest of the graph is not read.
 
     Examples
     --------
@@ -75,23 +81,35 @@ def entity_names(
     >>> entity_names(graph).to_pylist()
     ['New York, NY']
     """
-    names = iri_ends(graph.entities).cast(LABEL)
-    if graph.attributes is None:
+    labels = graph.entities if ids is None else graph.entities.take(pa.array(ids))
+    names = iri_ends(labels).cast(LABEL)
+    if graph.attributes is None or not len(names):
         return names
     attributes = graph.attributes
+    owner, rows = _literals_of(attributes, np.arange(len(names), dtype=np.int32) if ids is None else ids)
     place = {label: at for at, label in enumerate(predicates)}
-    labels = attributes.predicate_labels.to_pylist()
-    place_of_predicate = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
-    place_of_row = place_of_predicate[np.asarray(attributes.predicates)]
-    rows = np.flatnonzero(place_of_row >= 0)
+    place_of_predicate = np.array(
+        [place.get(label, -1) for label in attributes.predicate_labels.to_pylist()], dtype=np.int64
+    )
+    place_of_row = place_of_predicate[np.asarray(attributes.predicates)[rows]]
+    is_name = place_of_row >= 0
+    owner, rows, place_of_row = owner[is_name], rows[is_name], place_of_row[is_name]
     # The rows of the preferred predicate come first and, among them, the first value in sort order.
-    order = np.lexsort((rows, place_of_row[rows], np.asarray(attributes.entities)[rows]))
-    rows = rows[order]
-    entities = np.asarray(attributes.entities)[rows]
-    rows = rows[np.diff(entities, prepend=-1) != 0]
-    has_name = np.zeros(graph.num_entities, dtype=bool)
-    has_name[attributes.entities[rows]] = True
-    return pc.replace_with_mask(names, pa.array(has_name), attributes.values.take(pa.array(rows)).cast(LABEL))
+    order = np.lexsort((rows, place_of_row, owner))
+    first = order[np.diff(owner[order], prepend=-1) != 0]
+    has_name = np.zeros(len(names), dtype=bool)
+    has_name[owner[first]] = True
+    values = attributes.values.take(pa.array(rows[first])).cast(LABEL)
+    return pc.replace_with_mask(names, pa.array(has_name), values)
+
+
+def _literals_of(attributes: Attributes, ids: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The literals of some entities: the place of the entity in the list, and the row of the literal."""
+    first = np.searchsorted(attributes.entities, ids)
+    counts = np.searchsorted(attributes.entities, ids, side="right") - first
+    owner = np.repeat(np.arange(len(ids)), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, np.repeat(first, counts) + within
 
 
 def readable(texts: pa.Array) -> pa.Array:
@@ -105,33 +123,3 @@ def readable(texts: pa.Array) -> pa.Array:
     start = pc.utf8_slice_codeunits(in_line, 0, LONGEST)
     cut = pc.binary_join_element_wise(start, pa.scalar("…", LABEL), pa.scalar("", LABEL))
     return pc.if_else(is_long, cut, in_line)
-
-
-def names_of(graph: KnowledgeGraph, ids: list[int], properties: tuple[str, ...] = ()) -> list[str]:
-    """The names of a few entities: as `entity_names`, without reading the whole graph.
-
-    Parameters
-    ----------
-    properties
-        Other predicates that name an entity, where those of `NAME_PREDICATES` do not.
-
-    Examples
-    --------
-    >>> from divea.graphs.knowledge_graph import KnowledgeGraph
-    >>> graph = KnowledgeGraph.from_triples([], ["http://dbpedia.org/resource/New_York%2C_NY"])
-    >>> names_of(graph, [0])
-    ['New York, NY']
-    """
-    names: list[str] = iri_ends(graph.entities.take(pa.array(ids, pa.int64()))).to_pylist()
-    attributes = graph.attributes
-    if attributes is None:
-        return names
-    preferred = dict.fromkeys((GIVEN_NAME, *NAME_PREDICATES, *properties))
-    order = {label: place for place, label in enumerate(preferred)}
-    places = [order.get(label, len(order)) for label in attributes.predicate_labels.to_pylist()]
-    for number, entity in enumerate(ids):
-        first, end = np.searchsorted(attributes.entities, [entity, entity + 1]).tolist()
-        rows = [(places[attributes.predicates[row]], row) for row in range(first, end)]
-        if rows and min(rows)[0] < len(order):
-            names[number] = attributes.values[min(rows)[1]].as_py()
-    return names

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
+from divea.division.selection import tie_breakers
 from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
@@ -86,7 +87,7 @@ def calibrate_without_seeds(
     features
         Those of the last iteration.
     structure
-        What structure says about pairs that it was not told.
+        Similarity by structure, of pairs that it did not start from.
     """
     listed = total_scores(features)
     if listed is None:
@@ -169,12 +170,13 @@ def _decoys(sure: Pairs, evidence: _Evidence) -> tuple[Pairs, npt.NDArray[np.int
     is_taken[sure[1]] = True
     is_taken[evidence.task.seeds.target] = True
     score = scores_at(evidence.listed, source, target)
-    order = np.lexsort((target, -score, is_taken[target], row))
+    ties = tie_breakers(evidence.task.target.num_entities, evidence.structure.random_seed, "target")
+    order = np.lexsort((ties[target], -score, is_taken[target], row))
     # Structure is compared for the most promising ones only, because that is the slow part.
     kept = order[_rank(row[order]) < MOST_COMPARED]
     row, source, target = row[kept], source[kept], target[kept]
     score = score[kept] + evidence.structure.similarity(source, target)
-    order = np.lexsort((target, -score, is_taken[target], row))
+    order = np.lexsort((ties[target], -score, is_taken[target], row))
     best = order[_rank(row[order]) == 0]
     return (source[best], target[best]), row[best]
 

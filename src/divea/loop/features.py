@@ -23,8 +23,8 @@ Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None
 DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
 
 GOOD_STRUCTURE = 0.7
-"""What similarity by structure is worth, as `Structure.weight` says, where it needs no correction: .73 to .89
-on synthetic pairs, .70 on fr-en and .86 on zh-en. Where it is worth less, other features count more."""
+"""The weight of similarity by structure (`Structure.weight`) from which on it needs no correction. Where it
+is lower, other features count more. `benchmarks run structure_judges` has the weight of several pairs."""
 
 HIGHEST_SCALE = 3.0
 
@@ -55,10 +55,10 @@ class LoopFeatures:
         self._weights: dict[str, float] = {}
         self._scale = 1.0
         self._structure: tuple[tuple[Links, Links], Structure] | None = None
-        """The latest one, and the pairs that it was told."""
+        """The latest one, and the known pairs that it started from."""
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
-        """The features of an iteration; those that are worth nothing are left out.
+        """The features of an iteration; those with a weight of 0 are left out.
 
         Parameters
         ----------
@@ -104,8 +104,8 @@ class LoopFeatures:
         self._weights |= _weights_of(others, judges, DEFAULT_WEIGHT)
         if structure is not None:
             weighted = tuple(replace(item, weight=self._weights[item.name]) for item in others)
-            worth = structure.weight(sure_pairs(weighted))
-            self._scale = 1.0 if worth is None else _scale_of_features(worth)
+            weight = structure.weight(sure_pairs(weighted))
+            self._scale = 1.0 if weight is None else _scale_of_features(weight)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -118,9 +118,9 @@ class LoopFeatures:
         return tuple(note for made in self._made for note in made.notes)
 
     def structure(self, visible: AlignmentTask, pseudo_seeds: Links) -> Structure:
-        """What structure says about pairs that it was not told."""
-        told = visible.seeds, pseudo_seeds
-        if self._structure is None or self._structure[0] != told:
+        """Similarity by structure, of pairs that it did not start from."""
+        known = visible.seeds, pseudo_seeds
+        if self._structure is None or self._structure[0] != known:
             structure = Structure.of(
                 visible,
                 pseudo_seeds,
@@ -128,7 +128,7 @@ class LoopFeatures:
                 device=self._computing.device,
                 memory=self._computing.memory,
             )
-            self._structure = told, structure
+            self._structure = known, structure
         return self._structure[1]
 
     def describe(self, features: Features) -> dict[str, Any]:
@@ -169,13 +169,13 @@ def _weights_of(features: Features, judges: Links, default: float) -> dict[str, 
     return dict(zip(names, learned_weights(features, judges), strict=True))
 
 
-def _scale_of_features(worth: float) -> float:
-    """How much more features count, given what structure is worth.
+def _scale_of_features(weight: float) -> float:
+    """How much more features count, given the weight of structure.
 
     >>> _scale_of_features(0.9), _scale_of_features(0.35), _scale_of_features(0.0)
     (1.0, 2.0, 3.0)
     """
-    return float(np.clip(GOOD_STRUCTURE / max(worth, 1e-9), 1, HIGHEST_SCALE))
+    return float(np.clip(GOOD_STRUCTURE / max(weight, 1e-9), 1, HIGHEST_SCALE))
 
 
 def _apart_from(pairs: Links, hidden: Links) -> Links:
