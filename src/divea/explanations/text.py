@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from divea.errors import printable
 
 if TYPE_CHECKING:
-    from divea.explanations.explain import Entity, Explanation, Neighbours
+    from divea.explanations.explanation import Entity, Explanation, LoneNeighbour, Neighbours
 
 MOST_NEIGHBOURS, MOST_LITERALS = 10, 12
+
+INVERSE = "inverse of "
+"""Stands before relations that point at the entity."""
 
 
 def as_text(found: Explanation) -> str:
@@ -36,6 +39,10 @@ def _lines(found: Explanation) -> Iterator[str]:
     if found.target is not None:
         yield ""
         yield from _neighbour_lines(found)
+    if found.lone_neighbours:
+        yield ""
+        yield "neighbours without a counterpart on the other side, a few of each:"
+        yield from (f"  {item.side:8}{_lone(item)}" for item in found.lone_neighbours)
     if found.literals:
         yield ""
         yield "literals that the run learned to compare, in log odds before the weight of attributes:"
@@ -69,7 +76,7 @@ def _neighbour_lines(found: Explanation) -> Iterator[str]:
 
 def _neighbour(item: Neighbours) -> str:
     ours, theirs = (
-        f"{', '.join(map(_relation, relations))}: {name}"
+        f"{', '.join(map(relation_name, relations))}: {name}"
         for relations, name in (
             (item.source_relations, item.source_name),
             (item.target_relations, item.target_name),
@@ -79,13 +86,19 @@ def _neighbour(item: Neighbours) -> str:
     return f"{ours} = {theirs}{f' ({known})' if known else ''}"
 
 
+def _lone(item: LoneNeighbour) -> str:
+    match = "no match" if item.match is None else f"matched with {item.match}"
+    return f"{', '.join(map(relation_name, item.relations))}: {item.name} ({match})"
+
+
 def _entity(entity: Entity) -> str:
     return entity.label if entity.name == entity.label else f"{entity.name}  <{entity.label}>"
 
 
-def _relation(label: str) -> str:
-    prefix = "inverse of " if label.startswith("inverse of ") else ""
-    return prefix + _end(label.removeprefix("inverse of "))
+def relation_name(label: str) -> str:
+    """The end of a relation's IRI; `inverse of` stays before it."""
+    prefix = INVERSE if label.startswith(INVERSE) else ""
+    return prefix + _end(label.removeprefix(INVERSE))
 
 
 def _end(label: str) -> str:

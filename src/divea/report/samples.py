@@ -1,0 +1,71 @@
+"""The pairs that a report shows: a sample of sure, doubtful and contested ones, and of unmatched entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from divea.explanations.kept import Kept
+from divea.types import Ids
+
+Kind = Literal["sure", "doubtful", "contested", "unmatched"]
+
+KINDS: dict[Kind, str] = {
+    "sure": "among the tenth of the pairs with the highest confidence",
+    "doubtful": "confidence nearest to the threshold of the mappings, above or below",
+    "contested": "assigned to each other, but one of them is a better match of another entity",
+    "unmatched": "source entities without a pair in the mappings",
+}
+"""What the pairs of each kind are."""
+
+_SALT = 0x5A3B1E
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A source entity that the report shows, with its match or its best candidate."""
+
+    kind: Kind
+    source: int
+
+
+def choose_samples(kept: Kept, each: int) -> list[Sample]:
+    """Up to `each` entities of every kind, drawn at random; kinds take turns, and none is in two kinds."""
+    seed = kept.run.manifest.settings.random_seed
+    draw = np.random.default_rng([seed, _SALT])
+    chosen: dict[Kind, list[int]] = {}
+    taken = np.zeros(kept.task.source.num_entities, dtype=bool)
+    # Sure pairs come last: there are enough of them for any choice of the other kinds.
+    for kind, members in reversed(_members(kept).items()):
+        free = draw.permutation(members[~taken[members]])[:each]
+        taken[free] = True
+        chosen[kind] = free.tolist()
+    return [
+        Sample(kind, chosen[kind][place])
+        for place in range(each)
+        for kind in KINDS
+        if place < len(chosen[kind])
+    ]
+
+
+def _members(kept: Kept) -> dict[Kind, Ids]:
+    """The source entities of each kind."""
+    known, evidence, mappings = kept.counterparts, kept.evidence, kept.run.mappings
+    confidence = evidence.confidence
+    has_confidence = np.isfinite(confidence)
+    least = np.quantile(confidence[has_confidence], 0.9) if has_confidence.any() else np.nan
+    is_kept = ~(known.confidence < kept.threshold) & (known.target >= 0)
+    # The threshold is infinite if no pair is in the mappings: the most confident ones are doubtful then.
+    distance = np.abs(confidence[has_confidence] - min(kept.threshold, 1.0))
+    nearest = distance <= np.quantile(distance, 0.1) if len(distance) else np.zeros(0, dtype=bool)
+    listed = kept.task.source.find(mappings["source"])
+    is_contested: npt.NDArray[np.bool_] = (mappings["rank"].to_numpy() > 1) | ~mappings["mutual"].to_numpy()
+    return {
+        "sure": evidence.source[confidence >= least],
+        "doubtful": evidence.source[has_confidence][nearest],
+        "contested": listed[is_contested & (listed >= 0)],
+        "unmatched": np.flatnonzero(~is_kept).astype(np.int32),
+    }
