@@ -163,7 +163,7 @@ def _box(
     kind = "faint" if faint else "strong" if strong else ""
     title = f"<title>{escape(printable(about))}</title>"
     yield f'<g>{title}<rect x="{left}" y="{top:.0f}" width="{_BOX}" height="28" rx="6"/>'
-    yield _text(_short(name, 21), left + _BOX / 2, top + 19, kind, "middle") + "</g>"
+    yield _text(_short(name, 18 if strong else 21), left + _BOX / 2, top + 19, kind, "middle") + "</g>"
 
 
 def _waterfall(contributions: tuple[Contribution, ...], top: float) -> Iterator[str]:

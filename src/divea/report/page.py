@@ -133,7 +133,7 @@ def _render(kept: Kept, rows: list[Row], truth: Truth | None) -> bytes:
         "style": Markup(_text("report.css") + STYLE),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "name": run.path.resolve().name,
+        "name": "/".join(run.path.resolve().parts[-2:]),
         "export": f"divea export {shlex.quote(printable(str(run.path)))} -o pairs.tsv --min-confidence ",
         "source": entity_counts(kept.task.source),
         "target": entity_counts(kept.task.target),
