@@ -82,3 +82,12 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"Matches({len(self)} sources, top {self.target.shape[1]})"
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The result of a subtask: ranked matches of its unmatched entities, in the ids of the whole task."""
+
+    matches: Matches
+    top_sums: npt.NDArray[np.float32]
+    """For each candidate, the sum of its K highest similarities to the unmatched entities (Eq. 3)."""

@@ -10,7 +10,7 @@ from divea.executors import Executor, Job, make_jobs
 from divea.graphs import Links
 from divea.graphs.planted import planted_pair
 from divea.loop.loop import Work
-from divea.loop.solve import Solved
+from divea.types import Solved
 
 TASK = planted_pair(120, 500, 5, 30, random_seed=4).task
 SETTINGS = Settings.of(

@@ -11,8 +11,9 @@ import pyarrow as pa
 from divea.config import Settings
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.loop.loop import Outcome, Work, run_loop
-from divea.loop.solve import Solved, solve, subtask_random_seed
+from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
+from divea.types import Solved
 
 SMALL = {"label-propagation": {"labels": 128, "heads": 64, "draft_heads": 32, "rounds": 2}}
 

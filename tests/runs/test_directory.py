@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from divea.config import combine_settings
 from divea.division import Whole
 from divea.executors import attempt
-from divea.loop.solve import Solved
 from divea.runs import manifest, prepare
 from divea.runs.archives import read_solved, write_solved
 from divea.runs.directory import RunDirectory
 from divea.runs.journal import Entry, Journal, read_journal
 from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST
 from divea.runs.manifest import library_versions
-from divea.types import Matches
+from divea.types import Matches, Solved
 from tests.command_line import divea
 from tests.runs.tiny import PAIR, SETTINGS, tables, write_inputs
 

@@ -27,7 +27,8 @@ def explain(
 
     The confidence of a pair is a sum of contributions in log odds, and the explanation shows each of them.
     Then follow the neighbours that match each other, with their part of the structural evidence; literals
-    that agree or differ; and the other candidates. Everything comes from what the run kept.
+    that agree or differ; and the other candidates. Everything comes from what the run kept. To answer at
+    once, the command does not compare the large files of the run with their checksums; `divea check` does.
 
     Examples:
 
@@ -45,7 +46,7 @@ def explain(
     if picture is not None:
         require_svg(picture)
     with working("explaining"):
-        found = explanations.explain(open_finished(usable_path(run)), source, target)
+        found = explanations.explain(open_finished(usable_path(run), check_large=False), source, target)
     if picture is not None:
         found.save(picture)
     if as_json:

@@ -23,10 +23,11 @@ from divea.executors.base import Done, Failed, FailureKind, Steps
 from divea.executors.job import Job, solve_job
 from divea.graphs import AlignmentTask, Links
 from divea.loop.merge import merge
-from divea.loop.solve import Solved, subtask_random_seed
+from divea.loop.solve import subtask_random_seed
 from divea.models.steps import reporting
 from divea.resources.limits import enforced, is_out_of_memory, release_memory, return_freed_blocks
 from divea.resources.machine import peak_gpu_memory, peak_memory
+from divea.types import Solved
 
 SMALLEST = 64
 """Entities of a subtask that is not divided any further: it is not what fills the memory."""

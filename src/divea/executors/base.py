@@ -12,9 +12,9 @@ from typing import Self
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError
 from divea.executors.job import Job
-from divea.loop.solve import Solved
 from divea.registry import EXECUTORS
 from divea.resources.machine import cores
+from divea.types import Solved
 
 TRIES = 3
 """How often a job is tried before it counts as failed, if the reason may lie in the job."""

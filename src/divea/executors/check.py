@@ -15,7 +15,7 @@ from divea.executors.job import Job, make_jobs
 from divea.graphs import Links, save_task
 from divea.graphs.planted import planted_pair
 from divea.loop.loop import Work
-from divea.loop.solve import Solved
+from divea.types import Solved
 
 
 def check_executor(executor: Executor) -> None:

@@ -18,9 +18,10 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
 from divea.graphs.ids import contains
 from divea.loop.loop import Work
-from divea.loop.solve import Solved, solve, subtask_random_seed
+from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
 from divea.resources.budget import UNLIMITED_JOB_MEMORY, pack
+from divea.types import Solved
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 
 from divea.config.group import shown_value
 from divea.errors import InputError, printable
@@ -137,7 +136,7 @@ def _contributions(evidence: Evidence, row: int | None) -> tuple[Contribution, .
     steps = [("average evidence", regression.intercept), *ordered]
     totals = np.cumsum([log_odds for _, log_odds in steps])
     return tuple(
-        Contribution(name, float(log_odds), float(expit(total)))
+        Contribution(name, float(log_odds), float(0.5 + 0.5 * np.tanh(total / 2)))
         for (name, log_odds), total in zip(steps, totals, strict=True)
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from divea.errors import InputError
 from divea.explanations.explanation import Side
 from divea.explanations.neighbours import Counterparts, EdgeIndex, Edges, RelationAgreement, edges_of
-from divea.formats.parquet import open_parquet
+from divea.formats.parquet import RowGroups
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.arrays import read_description
 from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
@@ -20,6 +21,9 @@ from divea.runs.evidence import read_evidence
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, RANKED
 from divea.runs.tables import RANKED_SCHEMA
+
+_LIST = ("source", "target", "score")
+"""The columns of ranked lists that explanations need."""
 
 
 class Kept:
@@ -76,28 +80,36 @@ class Kept:
     def _agreement_of_all(self) -> RelationAgreement:
         return RelationAgreement.of(self.task, self.counterparts)
 
+    @cached_property
+    def _lists(self) -> RowGroups:
+        return RowGroups(self.run.path / RANKED, _LIST)
+
+    @cached_property
+    def _first_source(self) -> Callable[[int], int]:
+        """The source whose list a row group starts with, or continues."""
+
+        @cache
+        def first(group: int) -> int:
+            return int(self.task.source.find(self._lists.first(group, "source"))[0])
+
+        return first
+
     def ranked(self, source: int) -> list[tuple[int, float]]:
         """The ranked list of a source: targets and scores. Lists are sorted by source id, so a binary search
         finds the row group.
         """
-        task, path = self.task, self.run.path / RANKED
-        columns = ["source", "target", "score"]
-        with open_parquet(path, columns) as file:
-            low, high = 0, file.num_row_groups - 1
-            while low < high:
-                middle = (low + high + 1) // 2
-                first = next(file.iter_batches(1, [middle], ["source"]))["source"]
-                if int(task.source.find(first)[0]) <= source:
-                    low = middle
-                else:
-                    high = middle - 1
-            # A list may start in the group before or continue in the next one.
-            groups = [group for group in (low - 1, low, low + 1) if 0 <= group < file.num_row_groups]
-            table = file.read_row_groups(groups, columns)
-        if table.schema.types != [RANKED_SCHEMA.field(name).type for name in columns]:
+        path = self.run.path / RANKED
+        low, high = 0, len(self._lists) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._first_source(middle) <= source else (low, middle - 1)
+        # The list may have started in the group before.
+        before = 1 if low and self._first_source(low) == source else 0
+        table = self._lists.read(range(low - before, min(low + 1, len(self._lists))))
+        if table.schema.types != [RANKED_SCHEMA.field(name).type for name in _LIST]:
             raise InputError("is not the table of a run", path=path)
-        found = table.filter(pc.equal(table["source"], task.source.entities[source]))
-        targets = task.target.find(found["target"]).tolist()
+        found = table.filter(pc.equal(table["source"], self.task.source.entities[source]))
+        targets = self.task.target.find(found["target"]).tolist()
         if -1 in targets:
             raise InputError("holds ranked lists that do not belong to the task", path=path)
         return list(zip(targets, found["score"].to_pylist(), strict=True))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from divea.errors import InputError
-from divea.formats.parquet_pages import Pages, read_pages
+from divea.formats.parquet_pages import PageHeaders, Pages, read_pages
 from divea.formats.stream import reading
 from divea.graphs.labels import LABEL
 from divea.io import require_regular
@@ -48,15 +48,53 @@ def open_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator
         yield file
 
 
+class RowGroups:
+    """Some columns of a Parquet file that stays open; each row group is checked when it is read.
+
+    Raises InputError if the file is damaged, or if a row group would expand too much.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str]):
+        self._path, self._columns = path, list(columns)
+        with _checked(path):
+            self._file = pq.ParquetFile(path)
+            self._headers = PageHeaders(path, self._file, columns)
+
+    def __len__(self) -> int:
+        return int(self._file.num_row_groups)
+
+    def first(self, group: int, column: str) -> pa.Array:
+        """The first value of a column."""
+        with self._refusing_expansion([group]):
+            return next(self._file.iter_batches(1, [group], [column]))[column]
+
+    def read(self, groups: Sequence[int]) -> pa.Table:
+        """The rows of some row groups."""
+        with self._refusing_expansion(groups):
+            return self._file.read_row_groups(list(groups), self._columns)
+
+    @contextmanager
+    def _refusing_expansion(self, groups: Sequence[int]) -> Iterator[None]:
+        with _checked(self._path):
+            _refuse_expansion(self._path, self._headers.pages(groups).expanded)
+            yield
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    with _checked(path), pq.ParquetFile(path) as file:
+        yield file
+
+
+@contextmanager
+def _checked(path: Path) -> Iterator[None]:
+    """Raise InputError if the file is none that can be read, or turns out to be damaged inside the block."""
     with reading(path):
         require_regular(path)
         if path.stat().st_size == 0:
             raise InputError("is empty", path=path)
         try:
-            with pq.ParquetFile(path) as file:
-                yield file
+            yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
@@ -195,11 +233,14 @@ def _rows_at_a_time(pages: Pages, most: int) -> int:
 def _batches(file: pq.ParquetFile, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
     """The rows of a file, read this many at a time and joined to batches of the usual size."""
     pending: list[pa.RecordBatch] = []
+    rows_pending = bytes_pending = 0
     for batch in file.iter_batches(batch_size=rows, columns=list(names)):
         pending.append(batch)
-        if sum(map(len, pending)) >= _ROWS or sum(part.nbytes for part in pending) >= _BATCH_BYTES:
+        rows_pending += len(batch)
+        bytes_pending += batch.nbytes
+        if rows_pending >= _ROWS or bytes_pending >= _BATCH_BYTES:
             yield pa.Table.from_batches(pending)
-            pending = []
+            pending, rows_pending, bytes_pending = [], 0, 0
     if pending:
         yield pa.Table.from_batches(pending)
 

@@ -9,6 +9,7 @@ both are read here. They are in the compact protocol of Thrift; the numbers of f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,37 +48,59 @@ def read_pages(path: Path, file: pq.ParquetFile, columns: Collection[str] | None
 
     Raises InputError if the footer or a header cannot be read.
     """
-    paths = [file.schema.column(number).path for number in range(len(file.schema))]
-    wanted = [number for number, name in enumerate(paths) if columns is None or name.split(".")[0] in columns]
-    pages = Pages()
-    try:
-        with path.open("rb") as raw:
-            for start, end in _chunks(raw, wanted):
-                while start < end:
-                    header, length = _page_header(raw, start)
-                    _add(pages, header)
-                    start += length + header[3]
-    except (IndexError, KeyError, TypeError, ValueError, OverflowError):
-        raise InputError("not a readable Parquet file (a damaged header)", path=path) from None
-    return pages
+    return PageHeaders(path, file, columns).pages()
 
 
-def _chunks(raw: BinaryIO, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where the pages of each row group of the columns start and end."""
+class PageHeaders:
+    """The headers of the pages of some columns. The footer is read once.
+
+    Raises InputError if the footer or a header cannot be read.
+    """
+
+    def __init__(self, path: Path, file: pq.ParquetFile, columns: Collection[str] | None = None):
+        self._path = path
+        paths = [file.schema.column(number).path for number in range(len(file.schema))]
+        wanted = [at for at, name in enumerate(paths) if columns is None or name.split(".")[0] in columns]
+        with self._reported(), path.open("rb") as raw:
+            self._chunks = list(_chunks(raw, wanted))
+
+    def pages(self, row_groups: Collection[int] | None = None) -> Pages:
+        """The sizes of the pages of these row groups, or of all."""
+        pages = Pages()
+        with self._reported(), self._path.open("rb") as raw:
+            for group in range(len(self._chunks)) if row_groups is None else row_groups:
+                for start, end in self._chunks[group]:
+                    while start < end:
+                        header, length = _page_header(raw, start)
+                        _add(pages, header)
+                        start += length + header[3]
+        return pages
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (IndexError, KeyError, TypeError, ValueError, OverflowError):
+            raise InputError("not a readable Parquet file (a damaged header)", path=self._path) from None
+
+
+def _chunks(raw: BinaryIO, columns: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Where the pages of the columns start and end, for each row group."""
     size = raw.seek(-8, 2) + 8
     length = int.from_bytes(raw.read(4), "little")
     raw.seek(size - 8 - length)
     footer, _ = _struct(raw.read(length), 0, _DEEPEST)
     for row_group in footer[4]:
-        chunks = row_group[1]
+        places = []
         for number in columns:
-            chunk = chunks[number][3]
+            chunk = row_group[1][number][3]
             start, dictionary_start = chunk[9], chunk.get(11, 0)
             if 0 < dictionary_start < start:
                 start = dictionary_start
             # Readers do not look for the pages of a column without values.
             if chunk[5] > 0:
-                yield start, start + chunk[7]
+                places.append((start, start + chunk[7]))
+        yield places
 
 
 def _add(pages: Pages, header: dict[int, Any]) -> None:

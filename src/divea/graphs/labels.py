@@ -35,6 +35,8 @@ _LONG = 1 << 10
 """Bytes of a long label."""
 _FEW = 32
 """Labels that are hashed faster one by one than together."""
+_FEW = 100
+"""Labels are looked up one by one if there are this many times fewer of them than known ones."""
 _MOST_STEPS = 64
 """Steps through a bucket of hashes before a binary search is used. Buckets hold about one hash each."""
 
@@ -142,6 +144,10 @@ def rank_of(hashes: Hashes, known: Hashes) -> Ids:
     """
     if len(known) == 0:
         return np.full(len(hashes), -1, dtype=np.int32)
+    if len(hashes) < len(known) // _FEW:
+        # The buckets cost as much as looking up a part of all known hashes.
+        rank = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+        return np.where(known[rank] == hashes, rank, -1).astype(np.int32)
     bucket_bits = max(1, len(known).bit_length())
     shift = np.uint64(64 - bucket_bits)
     lowest_in_bucket = np.arange(1 << bucket_bits, dtype=np.uint64) << shift

@@ -43,8 +43,7 @@ from divea.loop.decoys import calibrate_without_seeds
 from divea.loop.features import HERE, Computing, LoopFeatures, starting_pairs
 from divea.loop.merge import assign, average, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
-from divea.loop.solve import Solved
-from divea.types import Ids, Matches
+from divea.types import Ids, Matches, Solved
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +16,7 @@ from divea.matching import match
 from divea.matching.similarity import UnitRows, mean_of_best
 from divea.models import Model, embed_all
 from divea.resources.budget import MATCHING_MEMORY, MATCHING_SHARE
-from divea.types import Embeddings, Matches
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The result of a subtask: ranked matches of its unmatched entities, in the ids of the whole task."""
-
-    matches: Matches
-    top_sums: npt.NDArray[np.float32]
-    """For each candidate, the sum of its K highest similarities to the unmatched entities (Eq. 3)."""
+from divea.types import Embeddings, Matches, Solved
 
 
 def solve(

@@ -30,7 +30,6 @@ from divea.graphs import AlignmentTask
 from divea.loop.confidence import threshold_for
 from divea.loop.features import Computing
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
-from divea.loop.solve import Solved
 from divea.resources.limits import Limits
 from divea.resources.machine import peak_memory
 from divea.runs.checksums import divided_further
@@ -49,7 +48,7 @@ from divea.runs.tables import (
     write_mappings_tsv,
     write_ranked,
 )
-from divea.types import Matches
+from divea.types import Matches, Solved
 
 MOST_BELOW = 0.1
 """How far the interval of the expected precision may reach below the precision that was asked for."""

@@ -11,8 +11,7 @@ import numpy as np
 from divea.division import Subtask
 from divea.graphs.features import EntityVectors
 from divea.graphs.ids import contains
-from divea.loop.solve import Solved
-from divea.types import Matches
+from divea.types import Matches, Solved
 
 _ARRAYS = ("source", "target", "score", "mutual", "top_sums")
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from divea.division import Subtask
-from divea.executors import Job
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.labels import LABEL
 from divea.io import checksum, file_checksum
 from divea.runs.layout import files_of
+
+if TYPE_CHECKING:
+    from divea.executors import Job
 
 
 def task_checksums(task: AlignmentTask) -> dict[str, str]:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from divea.division import Division, Subtask, write_division
 from divea.errors import InputError
-from divea.executors import Job
 from divea.graphs import AlignmentTask, load_task, save_task
 from divea.graphs.features import EntityVectors, FeatureRows
 from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
-from divea.loop.solve import Solved
 from divea.runs.archives import read_solved, read_vectors, write_solved, write_vectors
 from divea.runs.checksums import folder_checksum, job_checksum, task_checksums
 from divea.runs.journal import Entry, Journal
@@ -36,6 +34,10 @@ from divea.runs.layout import (
 )
 from divea.runs.lock import Lock
 from divea.runs.manifest import Manifest
+from divea.types import Solved
+
+if TYPE_CHECKING:
+    from divea.executors import Job
 
 ABSENT = "absent"
 """In place of a checksum: the run is complete without this file."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,10 @@ import pyarrow as pa
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.io import require_regular
-from divea.loop.loop import Outcome
 from divea.types import Ids
+
+if TYPE_CHECKING:
+    from divea.loop.loop import Outcome
 
 _IDS = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("confidence", pa.float64())])
 _REGRESSION = b"regression"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from divea.config import Settings
 from divea.loop.confidence import threshold_for
-from divea.loop.loop import Outcome
+
+if TYPE_CHECKING:
+    from divea.loop.loop import Outcome
 
 PRECISIONS = (0.9, 0.95, 0.99)
 """The expected precisions that the end of a run gives thresholds for."""

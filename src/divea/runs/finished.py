@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,10 @@ import pyarrow as pa
 from divea.division import Division, load_division
 from divea.errors import InputError
 from divea.formats.parquet import read_whole_table
-from divea.graphs import AlignmentTask, KnowledgeGraph, Links
+from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task
 from divea.runs.directory import is_valid_file, read_stored_task
 from divea.runs.journal import read_journal
-from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TABLES
+from divea.runs.layout import DIVISION, MAPPINGS, MAPPINGS_TSV, RANKED, TABLES, TASK
 from divea.runs.manifest import Manifest
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
@@ -42,22 +43,31 @@ class FinishedRun:
         return _read(self.path / RANKED, RANKED_SCHEMA, most)
 
 
-def open_finished(path: Path) -> FinishedRun:
-    """Open a run whose tables are written."""
+def open_finished(path: Path, *, check_large: bool = True) -> FinishedRun:
+    """Open a run whose tables are written.
+
+    Parameters
+    ----------
+    check_large
+        Whether to compare the task and the ranked lists with their checksums. That reads all of their bytes,
+        which takes seconds at millions of entities. Without it, they are only checked for values that do not
+        belong there.
+    """
     manifest = Manifest.load(path)
     if not (path / MAPPINGS).is_file():
         raise InputError(f"is not finished; `divea align --out {path}` continues it", path=path)
-    task = read_stored_task(path, manifest)
-    damaged = _damaged(path)
+    task = read_stored_task(path, manifest) if check_large else load_task(path / TASK)
+    large = () if check_large else (RANKED, MAPPINGS, MAPPINGS_TSV)
+    damaged = _damaged(path, [name for name in (*TABLES, DIVISION) if name not in large])
     if damaged is not None:
         raise InputError("is damaged; the command that made the run repairs it", path=path / damaged)
     return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
 
 
-def _damaged(path: Path) -> str | None:
-    """The first file that does not have the checksum of the journal."""
+def _damaged(path: Path, names: Iterable[str]) -> str | None:
+    """The first of these files that does not have the checksum of the journal."""
     entries = {entry.file: entry for entry in read_journal(path)}
-    for name in (*TABLES, DIVISION):
+    for name in names:
         if name not in entries or not is_valid_file(path, entries[name]):
             return name
     return None

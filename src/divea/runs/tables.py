@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,10 @@ from divea.errors import InputError
 from divea.formats.delimited import check_characters, write_columns
 from divea.graphs import AlignmentTask
 from divea.graphs.labels import LABEL
-from divea.loop.loop import Outcome
 from divea.runs.layout import MAPPINGS_TSV
+
+if TYPE_CHECKING:
+    from divea.loop.loop import Outcome
 
 MAPPINGS_SCHEMA = pa.schema(
     [
