@@ -176,6 +176,18 @@ def _paths(node: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> li
     return paths
 
 
+def flattened(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by path.
+
+    >>> flattened({"model": {"name": "rrea"}})
+    {'model.name': 'rrea'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
 def shown_value(value: object) -> str:
     """A wrong value as a message quotes it, in at most 80 characters."""
     if value is None or isinstance(value, bool):

@@ -146,6 +146,11 @@ class Explanation:
 
         return as_text(self)
 
+    def _repr_html_(self) -> str:
+        from divea.explanations.html import as_html
+
+        return as_html(self)
+
 
 def explain(run: FinishedRun, source: str, target: str | None = None) -> Explanation:
     """Explain the match of a source entity, or a pair of entities.

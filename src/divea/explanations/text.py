@@ -41,7 +41,7 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield "literals that the run learned to compare, in log odds before the weight of attributes:"
         for one in found.literals[:MOST_LITERALS]:
             ours, theirs = (", ".join(values) for values in (one.source_values, one.target_values))
-            properties = f"{_end(one.source_property)}: {ours} | {_end(one.target_property)}: {theirs}"
+            properties = f"{end_of(one.source_property)}: {ours} | {end_of(one.target_property)}: {theirs}"
             yield f"  {one.log_odds:+6.2f}  {one.verdict:14}{properties}"
     if found.runners_up:
         yield ""
@@ -69,7 +69,7 @@ def _neighbour_lines(found: Explanation) -> Iterator[str]:
 
 def _neighbour(item: Neighbours) -> str:
     ours, theirs = (
-        f"{', '.join(map(_relation, relations))}: {name}"
+        f"{', '.join(map(relation_name, relations))}: {name}"
         for relations, name in (
             (item.source_relations, item.source_name),
             (item.target_relations, item.target_name),
@@ -83,11 +83,12 @@ def _entity(entity: Entity) -> str:
     return entity.label if entity.name == entity.label else f"{entity.name}  <{entity.label}>"
 
 
-def _relation(label: str) -> str:
+def relation_name(label: str) -> str:
+    """A relation without the start of its IRI."""
     prefix = "inverse of " if label.startswith("inverse of ") else ""
-    return prefix + _end(label.removeprefix("inverse of "))
+    return prefix + end_of(label.removeprefix("inverse of "))
 
 
-def _end(label: str) -> str:
+def end_of(label: str) -> str:
     """The end of an IRI, or the label itself."""
     return label.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] if "://" in label else label

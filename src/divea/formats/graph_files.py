@@ -19,6 +19,7 @@ from divea.formats.sniff import GRAPH_HEADERS, kind_of, suffix_of
 from divea.graphs import GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.io import new_file, usable_path
+from divea.wording import worded
 
 COLUMNS = GRAPH_HEADERS[0]
 """The columns of the tables of triples that divea writes."""
@@ -63,13 +64,23 @@ def read_graph_to_align(path: str | Path) -> tuple[KnowledgeGraph, str | None]:
     See `without_schema`. Raises InputError if nothing else is in the file.
     """
     graph = read_graph(path)
-    if kind_of(Path(path)) not in SYNTAX:
-        return graph, None
+    return to_align(graph, path) if kind_of(Path(path)) in SYNTAX else (graph, None)
+
+
+def to_align(graph: KnowledgeGraph, path: str | Path) -> tuple[KnowledgeGraph, str | None]:
+    """A graph of RDF without its schema, and what was left out; see `without_schema`.
+
+    Raises InputError if nothing is left.
+
+    Parameters
+    ----------
+    path
+        Where the graph comes from, for messages.
+    """
     kept, left_out = without_schema(graph)
     if kept.num_entities == 0:
-        raise InputError(
-            "contains only classes and properties; --keep-schema (keep_schema=True) aligns them", path=path
-        )
+        keep = worded(command="--keep-schema", python="keep_schema=True")
+        raise InputError(f"contains only classes and properties; {keep} aligns them", path=path)
     return kept, left_out
 
 

@@ -19,6 +19,7 @@ from divea.runs.layout import DIVISION, MAPPINGS, RANKED, TABLES
 from divea.runs.manifest import Manifest
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
+from divea.wording import worded
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,20 @@ def open_finished(path: Path) -> FinishedRun:
     """Open a run whose tables are written."""
     manifest = Manifest.load(path)
     if not (path / MAPPINGS).is_file():
-        raise InputError(f"is not finished; `divea align --out {path}` continues it", path=path)
+        raise InputError(f"is not finished; {continuing(path)} continues it", path=path)
     task = read_stored_task(path, manifest)
     damaged = _damaged(path)
     if damaged is not None:
-        raise InputError("is damaged; the command that made the run repairs it", path=path / damaged)
+        repair = worded(command="the command that made the run", python="divea.align with the same arguments")
+        raise InputError(f"is damaged; {repair} repairs it", path=path / damaged)
     return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
+
+
+def continuing(path: Path) -> str:
+    """What continues an unfinished run, as messages name it."""
+    return worded(
+        command=f"`divea align --out {path}`", python=f"divea.align with the same task and out={str(path)!r}"
+    )
 
 
 def _damaged(path: Path) -> str | None:
