@@ -280,7 +280,7 @@ def align(
     """
     if not isinstance(task, AlignmentTask | str | Path):
         raise InputError(
-            f"task: expected a task or the folder of one, not {type(task).__name__}; divea.make_task makes one"
+            f"task: expected a task or a folder, not {type(task).__name__}; divea.make_task makes a task"
         )
     names = GivenNames.of(
         given_names(source_names, "source_names"), given_names(target_names, "target_names")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from divea.config.group import shown_value
 from divea.errors import InputError
 from divea.formats.label_columns import labels_of_column, require_label_columns
 from divea.formats.python_values import each_value, labels_of, literals_of_column, literals_of_values
@@ -52,7 +53,8 @@ def add_attributes(builder: GraphBuilder, given: Any, where: str) -> None:
             where,
         )
     else:
-        add_values(builder, rows_of(given, ("entity", "property", "value"), where), where)
+        rows = rows_of(given, ("entity", "property", "value"), where, "a table, a dict of dicts")
+        add_values(builder, rows, where)
 
 
 def add_values(builder: GraphBuilder, triples: Iterable[Iterable[Any]], where: str) -> None:
@@ -63,16 +65,23 @@ def add_values(builder: GraphBuilder, triples: Iterable[Iterable[Any]], where: s
     _add(builder, labels_of(entities, where), labels_of(names, where), texts, kinds)
 
 
-def rows_of(given: Any, names: tuple[str, ...], where: str) -> list[Iterable[Any]]:
-    """The rows of an iterable of tuples or lists. Raises InputError if one has not as many items as names."""
+def rows_of(given: Any, names: tuple[str, ...], where: str, other: str = "a table") -> list[Iterable[Any]]:
+    """The rows of an iterable of tuples or lists. Raises InputError if one has not as many items as names.
+
+    Parameters
+    ----------
+    other
+        What else may be given, for messages.
+    """
     expected = f"({', '.join(names)})"
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise InputError(f"expected rows {expected}; found {type(given).__name__}", path=where)
+        found = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+        raise InputError(f"expected {other} or tuples {expected}; found {found}", path=where)
     rows = list(given)
     for at, row in enumerate(rows, start=1):
         # Text has a length, too, and is no row.
         if isinstance(row, str | bytes | Mapping) or not hasattr(row, "__len__") or len(row) != len(names):
-            raise InputError(f"row {at} is no {expected}", path=where)
+            raise InputError(f"item {at} is no tuple {expected}: {shown_value(row)}", path=where)
     return rows
 
 

@@ -115,12 +115,7 @@ def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
     names = pa.array(first, LABEL)
     if any(pc.any(pc.is_in(column, value_set=names)).as_py() for column in below) or _has_number(names):
         return
-    is_record = (
-        len(batch) >= _RECORDS
-        and pc.count_distinct(heads).as_py() == len(batch)
-        and not pc.any(pc.is_in(heads, value_set=tails)).as_py()
-        and 2 * pc.count_distinct(relations).as_py() > len(batch)
-    )
+    is_record = looks_like_records(heads, relations, tails)
     if is_record or any(_has_number(column, all_rows=True) for column in (below[0], below[2])):
         shown = ", ".join(name[:40] for name in first)
         raise InputError(
@@ -128,6 +123,16 @@ def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
             "with or without a header",
             path=path,
         )
+
+
+def looks_like_records(heads: pa.Array, relations: pa.Array, tails: pa.Array) -> bool:
+    """Whether rows do not even make a graph: each has its own head, which is no tail, and most a relation."""
+    return bool(
+        len(heads) >= _RECORDS
+        and pc.count_distinct(heads).as_py() == len(heads)
+        and not pc.any(pc.is_in(heads.cast(LABEL), value_set=tails.cast(LABEL))).as_py()
+        and 2 * pc.count_distinct(relations).as_py() > len(heads)
+    )
 
 
 def _has_number(labels: pa.Array, *, all_rows: bool = False) -> bool:

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from divea.errors import InputError
 from divea.formats.attribute_objects import add_attributes, add_values, rows_of
-from divea.formats.graph_files import read_graph, read_graph_to_align, to_align
+from divea.formats.graph_files import looks_like_records, read_graph, read_graph_to_align, to_align
 from divea.formats.label_columns import labels_of_column
 from divea.formats.python_values import is_missing, labels_of
 from divea.formats.rdf import graph_of_statements
 from divea.formats.sniff import GRAPH_HEADERS
-from divea.formats.table_objects import ROWS, TableObject, is_a
+from divea.formats.table_objects import ROWS, TableObject, is_a, one_array
 from divea.graphs import GraphBuilder, KnowledgeGraph
 
 RELATION_ATTRIBUTES = ("relation", "predicate", "label", "type")
@@ -71,7 +71,8 @@ def _read(given: Any, where: str, keep_schema: bool) -> KnowledgeGraph:
     elif is_a(given, "networkx", "Graph"):
         _add_networkx(builder, given, where)
     else:
-        rows = rows_of(given, ("head", "relation", "tail"), where)
+        other = "a file, a table, a graph of rdflib or networkx"
+        rows = rows_of(given, GRAPH_HEADERS[0], where, other)
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         builder.add_triples(*(labels_of(column, where) for column in columns))
     return builder.build()
@@ -99,6 +100,12 @@ def _builder_of(graph: KnowledgeGraph) -> GraphBuilder:
 
 def _add_table(builder: GraphBuilder, table: TableObject) -> None:
     triples = table.labels(GRAPH_HEADERS)
+    if table.find(GRAPH_HEADERS) is None and looks_like_records(*map(one_array, triples.columns)):
+        raise InputError(
+            f"the columns {', '.join(table.names)} look like those of records, not of triples; "
+            f"give records as {table.where}_attributes, or name the columns head, relation and tail",
+            path=table.where,
+        )
     for batch in triples.to_batches(max_chunksize=ROWS):
         builder.add_triples(
             *(labels_of_column(batch[name], name, table.where) for name in triples.column_names)

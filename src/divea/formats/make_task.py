@@ -132,8 +132,6 @@ def _pairs(given: Any, columns: tuple[str, str], where: str) -> tuple[pa.Array, 
 
 def _items(given: Any, columns: tuple[str, str], where: str) -> list[Any]:
     """The pairs of a mapping, a Series or an iterable."""
-    return (
-        list(given.items())
-        if isinstance(given, Mapping) or is_series(given)
-        else rows_of(given, columns, where)
-    )
+    if isinstance(given, Mapping) or is_series(given):
+        return list(given.items())
+    return rows_of(given, columns, where, "a file, a table, a dict")

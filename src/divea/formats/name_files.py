@@ -82,7 +82,8 @@ def add_names(
     ids = graph.find(labels)
     is_known = ids >= 0
     if not is_known.all() and not (skip_unknown and is_known.any()):
-        raise InputError(_unknown_message(labels, ids, other), path=path)
+        is_file = not isinstance(names, pa.Table)
+        raise InputError(_unknown_message(labels, ids, other, is_file), path=path)
     known = as_labels(table["name"]).filter(pa.array(is_known))
     return add_literals(graph, ids[is_known], GIVEN_NAME, known)
 
@@ -123,7 +124,7 @@ def _joined(batches: list[list[pa.Array]]) -> list[pa.ChunkedArray]:
     return [pa.chunked_array([chunk.cast(LABEL) for chunk in column], LABEL) for column in columns]
 
 
-def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None) -> str:
+def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None, is_file: bool) -> str:
     """How many names are of unknown entities, some of these entities, and advice."""
     unknown = labels.filter(pa.array(ids < 0))
     if other is not None and np.count_nonzero(other.find(unknown) >= 0) > len(ids) / 2:
@@ -134,7 +135,7 @@ def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None) -
     message = f"{len(unknown)} of {len(ids)} names are of unknown entities ({len(distinct)}: {shown}{more})"
     if len(unknown) == len(ids):
         return message
-    if len(unknown) == 1 and ids[0] < 0:
+    if is_file and len(unknown) == 1 and ids[0] < 0:
         return f"{message}; if the first line is a header, its columns must be entity and name"
     skip = worded(command="--skip-unknown-names", python="skip_unknown_names=True")
     return f"{message}; {skip} leaves them out"

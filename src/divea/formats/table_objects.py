@@ -58,7 +58,7 @@ class TableObject:
             table = pa.table(given)
         except (pa.ArrowException, TypeError, ValueError) as error:
             found = f"{type(given).__module__}.{type(given).__qualname__}"
-            raise InputError(f"expected a table; found {found} ({error})", path=where) from error
+            raise InputError(f"expected a table; found {found}", path=where) from error
         return cls(list(table.column_names), table.column, where)
 
     def find(self, headers: Sequence[tuple[str, ...]]) -> list[int] | None:
@@ -107,7 +107,7 @@ def _pandas_column(series: Any, name: str, where: str) -> pa.Array | pa.ChunkedA
     try:
         return pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        message = f"the column '{name}' holds values of several types or of one that tables do not have"
+        message = f"the column '{name}' mixes types, or holds what is neither text nor a number"
         raise InputError(f"{message}; convert it to text", path=where) from error
 
 

@@ -70,7 +70,7 @@ class AlignmentTask:
             ["triples", *(graph.num_triples for graph in graphs)],
             ["literals", *literals],
             ["seeds", len(self.seeds), len(self.seeds)],
-            ["for example", *(", ".join(_examples(graph)) for graph in graphs)],
+            ["best connected", *(", ".join(_examples(graph)) for graph in graphs)],
         ]
         return table(["", "source", "target"], rows, "Alignment task")
 

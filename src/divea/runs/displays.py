@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +13,7 @@ from divea.errors import printable
 if TYPE_CHECKING:
     from rich.text import Text
 
-LEAST_SECONDS = 0.5
+UPDATE_SECONDS = 1.0
 """Seconds between two updates of a notebook, which each send a message to the browser."""
 
 LiveLine = Callable[[], str]
@@ -24,13 +24,10 @@ class Display(Protocol):
     """Shows lines that stay and, where it can, a live line that changes."""
 
     def start(self, live: LiveLine) -> None:
-        """Begin to show the live line."""
+        """Begin to show the live line, and keep it moving."""
 
     def line(self, text: str) -> None:
         """Show a line that stays."""
-
-    def changed(self) -> None:
-        """The live line may have changed."""
 
     def stop(self) -> None:
         """Remove the live line."""
@@ -73,9 +70,6 @@ class PlainLines:
         with suppress(OSError, ValueError):
             print(printable(text), file=sys.stderr, flush=True)
 
-    def changed(self) -> None:
-        """There is no live line."""
-
     def stop(self) -> None:
         """There is no live line."""
 
@@ -100,9 +94,6 @@ class Terminal:
         with suppress(OSError):
             self._status.console.print(printable(text), markup=False, highlight=False)
 
-    def changed(self) -> None:
-        """The line is rendered again anyway."""
-
     def stop(self) -> None:
         with suppress(OSError):
             self._status.stop()
@@ -123,29 +114,28 @@ class Notebook:
         self._live: LiveLine = str
         self._lines: list[str] = []
         self._handle: Any = None
-        self._shown_at = 0.0
+        self._is_over = threading.Event()
+        self._clock = threading.Thread(target=self._keep_moving, daemon=True)
 
     def start(self, live: LiveLine) -> None:
         from IPython.display import display
 
         self._live = live
         self._handle = display(self._content(live()), raw=True, display_id=True)
+        self._clock.start()
 
     def line(self, text: str) -> None:
         self._lines.append(printable(text))
-        self._show(self._live())
-
-    def changed(self) -> None:
-        if time.monotonic() - self._shown_at >= LEAST_SECONDS:
-            self._show(self._live())
 
     def stop(self) -> None:
-        self._show()
+        self._is_over.set()
+        self._clock.join()
+        self._handle.update(self._content(), raw=True)
 
-    def _show(self, *live: str) -> None:
-        self._shown_at = time.monotonic()
-        if self._handle is not None:
-            self._handle.update(self._content(*live), raw=True)
+    def _keep_moving(self) -> None:
+        """Update the output, so that the times of the live line keep moving."""
+        while not self._is_over.wait(UPDATE_SECONDS):
+            self._handle.update(self._content(self._live()), raw=True)
 
     def _content(self, *live: str) -> dict[str, str]:
         return {"text/plain": "\n".join([*self._lines, *map(printable, live)])}

@@ -47,7 +47,6 @@ class Progress:
         handler = getattr(self, f"_on_{event.replace(' ', '_')}", None)
         if handler is not None:
             handler(**facts)
-        self._display.changed()
 
     def _on_started(self, **facts: Any) -> None:
         self._stage = "dividing"
