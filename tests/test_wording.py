@@ -17,7 +17,7 @@ from tests.command_line import python
 
 PACKAGE = Path(divea.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
-COMMAND = re.compile(r"`divea [a-z]|\bthe command\b")
+COMMAND = re.compile(r"`divea [a-z]|\b(the|this|same) command\b")
 ARGUMENT = re.compile(r"\b([a-z_]+)=")
 
 

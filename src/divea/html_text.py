@@ -41,7 +41,7 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], caption: s
 
     Examples
     --------
-    >>> "<td style=\"text-align: left\"><bdi>&lt;i&gt;</bdi></td>" in table(["name"], [["<i>"]])
+    >>> "<bdi>&lt;i&gt;</bdi>" in table(["name"], [["<i>"]])
     True
     """
     head = "".join(f"<th{_LEFT}>{text(name)}</th>" for name in header)

@@ -67,7 +67,7 @@ def test_the_second_line_has_the_same_for_other_thresholds(by_precision, said):
     _, second = lines(by_precision)
     assert second.partition(";")[0] == f"other thresholds: {said}"
     has_pairs = bool(by_precision) and by_precision[-1]["pairs"] < 120
-    assert ("divea export RUN --precision P" in second) == has_pairs
+    assert ("Alignment.export(path, precision=P)" in second) == has_pairs
 
 
 def test_no_pairs():

@@ -55,7 +55,7 @@ class TableObject:
         if not (isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
             return None
         try:
-            # Through the protocol, polars gives text as views, which not every release of pyarrow can convert.
+            # The protocol gives the text of polars as views, which not every release of pyarrow can convert.
             table = given.to_arrow() if is_a(given, "polars", "DataFrame") else pa.table(given)
         except (pa.ArrowException, TypeError, ValueError) as error:
             found = f"{type(given).__module__}.{type(given).__qualname__}"
