@@ -95,6 +95,7 @@ def test_the_name_of_a_component_is_short_for_its_group():
     ("changes", "message"),
     [
         ({"subtask": 3}, "subtask: unknown setting; did you mean 'subtasks'?"),
+        ({"min_confidence": 0.9}, "unknown setting; did you mean 'confidence.min_confidence'?"),
         ({"labels": 3}, "labels: unknown setting; did you mean 'model.label-propagation.labels'?"),
         (
             {"model": {"labels": 3}},

@@ -357,7 +357,7 @@ def test_a_graph_may_have_attributes_alone():
         [("Rome", "Roma"), ("Rome", "Rom"), ("Oslo", "Oslo")],
         pd.Series(["Roma", "Rom", "Oslo", None], index=["Rome", "Rome", "Oslo", "Milan"]),
         pd.DataFrame({"name": ["Roma", "Rom", "Oslo"], "n": 1, "entity": ["Rome", "Rome", "Oslo"]}),
-        pl.DataFrame({"id": ["Rome", "Rome", "Oslo"], "what": ["Roma", "Rom", "Oslo"]}),
+        pl.DataFrame({"id": ["Rome", "Rome", "Oslo", "Bern"], "what": ["Roma", "Rom", "Oslo", None]}),
     ],
 )
 def test_names_of_entities(names):

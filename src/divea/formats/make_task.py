@@ -55,7 +55,8 @@ def make_task(
         no literal.
     source_names, target_names
         Names of the entities, which are preferred to other names: a table with the columns entity and name,
-        a dict or a pandas Series of entities to names, an iterable of pairs, or a file.
+        a dict or a pandas Series of entities to names, an iterable of pairs, or a file. An entity may have
+        several names; a missing name is none.
     skip_unknown_seeds, skip_unknown_names
         Leave out seeds, or names, of unknown entities instead of refusing them.
     keep_schema
@@ -114,18 +115,20 @@ def given_names(given: Any, where: str) -> str | Path | pa.Table | None:
         entities, texts = zip(*rows, strict=True) if rows else ((), ())
         columns = [labels_of(entities, where), labels_of(texts, where)]
     else:
-        columns = list(_pairs(given, NAME_COLUMNS, where))
+        columns = list(_pairs(given, NAME_COLUMNS, where, optional="name"))
     return pa.table(columns, names=list(NAME_COLUMNS))
 
 
-def _pairs(given: Any, columns: tuple[str, str], where: str) -> tuple[pa.Array, pa.Array]:
-    """Two columns of labels."""
+def _pairs(
+    given: Any, columns: tuple[str, str], where: str, optional: str | None = None
+) -> tuple[pa.Array, pa.Array]:
+    """Two columns of labels; rows of a table in which the optional one is missing are left out."""
     table = None if isinstance(given, Mapping) or is_series(given) else TableObject.of(given, where)
     if table is None:
         rows = _items(given, columns, where)
         left, right = zip(*rows, strict=True) if rows else ((), ())
         return labels_of(left, where), labels_of(right, where)
-    found = table.labels([columns])
+    found = table.labels([columns], optional)
     first, second = (labels_of_column(one_array(found[name]), name, where) for name in columns)
     return first, second
 

@@ -76,11 +76,16 @@ class TableObject:
                 raise InputError(f"the column '{name}' appears twice", path=self.where)
         return [names.index(name) for name in header]
 
-    def labels(self, headers: Sequence[tuple[str, ...]]) -> pa.Table:
+    def labels(self, headers: Sequence[tuple[str, ...]], optional: str | None = None) -> pa.Table:
         """The columns that one of the headers names or, if there are exactly as many, all of them in order.
 
         The columns of the result have the names of the first header, and hold text or integers without
         missing values.
+
+        Parameters
+        ----------
+        optional
+            A column of the first header: rows in which it is missing are left out.
         """
         expected = headers[0]
         positions = self.find(headers)
@@ -95,13 +100,14 @@ class TableObject:
             )
         columns = [self.column(at) for at in positions]
         names = [self.names[at] for at in positions]
-        for name, column in zip(names, columns, strict=True):
-            if column.null_count:
+        for name, role, column in zip(names, expected, columns, strict=True):
+            if column.null_count and role != optional:
                 raise InputError(
                     f"the column '{name}' has {column.null_count} missing values", path=self.where
                 )
             require_label_columns(pa.schema([(name, column.type)]), [name], self.where)
-        return pa.table(columns, names=list(expected))
+        table = pa.table(columns, names=list(expected))
+        return table if optional is None else table.filter(table[optional].is_valid())
 
 
 def _pandas_column(series: Any, name: str, where: str) -> pa.Array | pa.ChunkedArray:
