@@ -31,6 +31,7 @@ demo: $(VENV)/installed
 	$(BIN)/divea info $(DEMO)/task
 	$(BIN)/divea align $(DEMO)/task -n 5 --out $(DEMO)/run
 	$(BIN)/divea evaluate $(DEMO)/run --gold $(DEMO)/gold.tsv
+	$(BIN)/divea report $(DEMO)/run --gold $(DEMO)/gold.tsv -o $(DEMO)/report.html
 	@echo "matches: $(DEMO)/run/mappings.tsv   graphs: $(DEMO)/task   gold: $(DEMO)/gold.tsv"
 
 lint: $(VENV)/installed-test

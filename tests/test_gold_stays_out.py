@@ -34,6 +34,7 @@ MAY_SEE_GOLD = {
     "divea.cli.app",
     "divea.cli.evaluate",
     "divea.cli.evaluate_division",
+    "divea.cli.report",
     "divea.cli.reproduce",
     "divea.experiments.plot",
     "divea.experiments.run",

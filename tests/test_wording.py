@@ -63,7 +63,11 @@ def test_there_are_wordings():
     assert len(MODULES) > 150 and len(WORDINGS) >= 12
 
 
-@pytest.mark.parametrize("name", MODULES)
+SAME_FOR_ALL = {"report/page.py"}
+"""A report shows a command. It goes to other people, and has the same bytes from the command and from Python."""
+
+
+@pytest.mark.parametrize("name", sorted({*MODULES} - SAME_FOR_ALL))
 def test_a_message_names_options_and_commands_only_for_users_of_the_command(name):
     for_command = {
         id(part) for call in wordings(MODULES[name]) for part in ast.walk(argument_of(call, "command"))
@@ -71,9 +75,12 @@ def test_a_message_names_options_and_commands_only_for_users_of_the_command(name
     for text in without_docstrings(MODULES[name]):
         if id(text) not in for_command:
             found = OPTION.search(text.value) or COMMAND.search(text.value)
-            # A program is started with options, and options of programs are no words of a message.
+            # A program is started with options, and the variables of a style sheet look like options.
             is_program = text.value.startswith("-") and " " not in text.value
-            assert found is None or is_program, f"{text.value!r} on line {text.lineno}: use divea.wording"
+            is_style = "var(--" in text.value
+            assert found is None or is_program or is_style, (
+                f"{text.value!r} on line {text.lineno}: use divea.wording"
+            )
 
 
 def parameters():

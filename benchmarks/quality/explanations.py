@@ -19,7 +19,12 @@ import numpy as np
 from benchmarks.common import DBP15K, DataSet, Figures, Needs, add_data, add_device
 from divea.api import align
 from divea.config import LabelPropagationOptions
-from divea.explanations.neighbours import edges_of, matching_neighbours
+from divea.explanations.neighbours import (
+    Counterparts,
+    EdgeIndex,
+    RelationAgreement,
+    matching_neighbours,
+)
 from divea.features.fusion import cosines
 from divea.features.propagation import Propagation
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
@@ -71,18 +76,18 @@ def compare(task: AlignmentTask, evidence: Evidence, pairs: int, removed: int, d
     many others.
     """
     draw = np.random.default_rng(0)
+    known = Counterparts.of(task, evidence)
+    indexes, agreement = (EdgeIndex(task.source), EdgeIndex(task.target)), RelationAgreement.of(task, known)
     confident = np.flatnonzero(evidence.confidence >= LEAST_CONFIDENCE)
     sampled: list[tuple[int, int]] = []
     strongest: tuple[Removal, Removal] = [], []
     random: tuple[Removal, Removal] = [], []
     for row in draw.permutation(confident).tolist():
         pair = int(evidence.source[row]), int(evidence.target[row])
-        found = matching_neighbours(task, evidence, *pair)[:removed]
+        edges = indexes[0].of(pair[0]), indexes[1].of(pair[1])
+        found = matching_neighbours(task, known, *edges, agreement)[:removed]
         named = [item.source for item in found], [item.target for item in found]
-        others = [
-            np.setdiff1d(edges_of(graph, entity).neighbour, own)
-            for graph, entity, own in zip((task.source, task.target), pair, named, strict=True)
-        ]
+        others = [np.setdiff1d(own_edges.neighbour, own) for own_edges, own in zip(edges, named, strict=True)]
         if len(found) < removed or min(map(len, others)) < removed:
             continue
         sampled.append(pair)
@@ -91,8 +96,8 @@ def compare(task: AlignmentTask, evidence: Evidence, pairs: int, removed: int, d
             random[side].append((pair[side], draw.choice(others[side], removed, replace=False).tolist()))
         if len(sampled) == pairs:
             break
-    known = np.stack([evidence.source[confident], evidence.target[confident]], axis=1)
-    kept = known[~np.isin(known[:, 0], [source for source, _ in sampled])]
+    told_pairs = np.stack([evidence.source[confident], evidence.target[confident]], axis=1)
+    kept = told_pairs[~np.isin(told_pairs[:, 0], [source for source, _ in sampled])]
     told = task.seeds.union(Links.from_pairs(kept))
     before, *after = (
         similarity(AlignmentTask(source, target, task.seeds), told, sampled, device)

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from divea.config import Settings
@@ -16,7 +17,7 @@ from divea.config.executor import ExecutorSettings
 from divea.config.given_names import GivenNames
 from divea.config.group import shown_value
 from divea.errors import InputError, SubtaskError
-from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold
+from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold, true_curve
 from divea.evaluation.ranking import Protocol
 from divea.explanations import Explanation, explain
 from divea.formats import read_task, write_mappings
@@ -24,6 +25,9 @@ from divea.formats.make_task import given_names
 from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
+from divea.report import write_report
+from divea.report.facts import THRESHOLDS, Curve
+from divea.report.page import Step, Truth
 from divea.resources.limits import Limits
 from divea.runs.align import align_in
 from divea.runs.displays import choose_display, is_watched
@@ -126,10 +130,7 @@ class Alignment:
         if min_confidence is not None and not 0 <= min_confidence <= 1:
             shown = shown_value(min_confidence)
             raise InputError(f"min_confidence: expected a number from 0 to 1; found {shown}")
-        if not isinstance(gold, Links):
-            gold = usable_path(gold)
-            folder = None if folder is None else usable_path(folder)
-            gold = read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
+        gold = self._gold(gold, folder)
         lists = self._ranked_lists
         if min_confidence is None:
             table = self.mappings
@@ -154,6 +155,34 @@ class Alignment:
         >>> print(alignment.explain("http://source.example/resource/E102"))  # doctest: +SKIP
         """
         return explain(self._run, source, target)
+
+    def report(
+        self,
+        path: str | Path,
+        gold: str | Path | Links | None = None,
+        *,
+        folder: str | Path | None = None,
+        on_step: Step | None = None,
+    ) -> int:
+        """Write a report: one HTML page that shows how sure the pairs are, what is missing, and why some
+        pairs were matched. Returns its size in bytes.
+
+        Parameters
+        ----------
+        path
+            The file to write; its name ends in .html.
+        gold
+            A file of links, or links in ids: the page then shows true precision and recall too.
+        folder
+            The task folder whose own ids the gold file uses.
+        on_step
+            Called with the number of explained pairs and their total, for a progress display.
+
+        Examples
+        --------
+        >>> alignment.report("report.html")  # doctest: +SKIP
+        """
+        return write_report(self._run, path, None if gold is None else self._truth(gold, folder), on_step)
 
     def save(self, path: str | Path) -> None:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
@@ -200,6 +229,23 @@ class Alignment:
         """
         options = ExportOptions(precision, min_confidence, names, seeds, context, for_spreadsheet)
         return export_pairs(self._run, self._ranked_lists, path, options).table
+
+    def _gold(self, gold: str | Path | Links, folder: str | Path | None) -> Links:
+        """Gold links, read from a file unless they are links already."""
+        if isinstance(gold, Links):
+            return gold
+        gold = usable_path(gold)
+        folder = None if folder is None else usable_path(folder)
+        return read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
+
+    def _truth(self, gold: str | Path | Links, folder: str | Path | None) -> Truth:
+        """What gold links say, for the report."""
+        links = self._gold(gold, folder)
+        lists = self._ranked_lists
+        curve = true_curve(lists.assigned, lists.confidence, links, THRESHOLDS)
+        precision = [None if np.isnan(value) else float(value) for value in curve.precision]
+        shown = Curve(curve.pairs.tolist(), precision, curve.recall.tolist())
+        return Truth(shown, self.evaluate(links).ranking(), len(links))
 
     @property
     def _task_folder(self) -> Path | None:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from divea.division import Whole
-from divea.evaluation import evaluate_alignment, judge
+from divea.evaluation import evaluate_alignment, judge, true_curve
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.types import Matches
 
@@ -64,3 +66,21 @@ def test_figures_without_pairs_or_gold_links_are_zero():
     for found in (judge(none, some), judge(some, none)):
         figures = (found.judged_precision, found.end_precision, found.strict_precision, found.recall)
         assert figures == (0, 0, 0, 0)
+
+
+@given(
+    st.dictionaries(st.integers(0, 12), st.integers(0, 12)),
+    st.dictionaries(st.integers(0, 12), st.integers(0, 12)),
+    st.data(),
+)
+def test_the_true_curve_is_that_of_the_pairs_above_each_threshold(pairs, links, data):
+    assigned, gold = Links.from_pairs(pairs.items()), Links.from_pairs(links.items())
+    shares = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+    confidence = np.array(data.draw(st.lists(shares, min_size=len(assigned), max_size=len(assigned))), float)
+    thresholds = np.array([0.0, 0.3, 0.5, 0.9, 1.0])
+    curve = true_curve(assigned, confidence, gold, thresholds)
+    for place, threshold in enumerate(thresholds):
+        found = judge(Links.from_pairs(assigned.pairs[confidence >= threshold]), gold)
+        assert curve.pairs[place] == found.given
+        assert curve.recall[place] == found.recall
+        assert np.nan_to_num(curve.precision[place]) == found.end_precision

@@ -2,15 +2,24 @@
 
 import json
 import shutil
-from importlib import import_module
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import divea
 from divea.errors import InputError
-from divea.explanations import explain
-from divea.explanations.neighbours import RelationAgreement, edges_of, matching_neighbours
+from divea.explanations import explain, kept
+from divea.explanations.explain import explain_pair
+from divea.explanations.neighbours import (
+    Counterparts,
+    EdgeIndex,
+    RelationAgreement,
+    edges_of,
+    matching_neighbours,
+)
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.runs.evidence import Evidence, read_evidence
@@ -18,9 +27,7 @@ from divea.runs.finished import open_finished
 from divea.runs.layout import EVIDENCE
 from tests.command_line import divea as command
 
-# The package exports a function of the same name.
-explanations = import_module("divea.explanations.explain")
-
+SVG = "{http://www.w3.org/2000/svg}"
 NO_EVIDENCE = Evidence(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), (), None)
 
 
@@ -76,6 +83,64 @@ def test_neighbours_are_matched_and_connected_and_their_shares_add_up(alignment)
         assert all(item.source_relations and item.target_relations for item in found.neighbours)
         seen += len(expected)
     assert seen > 10
+
+
+def test_lone_neighbours_match_none_of_the_other_entity(alignment):
+    near = [neighbours_by_label(graph) for graph in (alignment.task.source, alignment.task.target)]
+    seen = 0
+    for source, target in found_pairs(alignment):
+        found = alignment.explain(source, target)
+        sides = {"source": near[0][source], "target": near[1][target]}
+        matching = {
+            "source": {item.source for item in found.neighbours},
+            "target": {item.target for item in found.neighbours},
+        }
+        for side in sides:
+            lone = [item for item in found.lone_neighbours if item.side == side]
+            assert {item.label for item in lone} <= sides[side] - matching[side]
+            assert len(lone) == min(len(sides[side] - matching[side]), 5)
+            assert all(item.relations for item in lone)
+        seen += len(found.lone_neighbours)
+    assert seen > 10
+
+
+def test_many_explanations_are_the_same_as_each_alone(alignment):
+    run = open_finished(alignment.path)
+    many = kept.Kept(run, many=True)
+    for source, target in found_pairs(alignment, 20):
+        ids = int(run.task.source.find([source])[0]), int(run.task.target.find([target])[0])
+        assert explain_pair(many, *ids).as_dict() == explain(run, source, target).as_dict()
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1))
+def test_the_index_finds_the_edges_of_every_entity(triples):
+    graph = KnowledgeGraph.from_triples([(f"e{head}", f"r{by}", f"e{tail}") for head, by, tail in triples])
+    index = EdgeIndex(graph)
+    for entity in range(graph.num_entities):
+        one, other = index.of(entity), edges_of(graph, entity)
+        for name in ("neighbour", "relation", "is_outgoing"):
+            assert getattr(one, name).tolist() == getattr(other, name).tolist()
+
+
+def test_the_picture_is_well_formed_and_shows_every_part(alignment, tmp_path):
+    source, target = found_pairs(alignment)[0]
+    printed = command("explain", alignment.path, source, target, "--picture", tmp_path / "why.svg")
+    assert printed.code == 0
+    found = alignment.explain(source, target)
+    found.save(tmp_path / "again.svg")
+    assert (tmp_path / "why.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    texts = ["".join(one.itertext()) for one in ElementTree.parse(tmp_path / "why.svg").iter(f"{SVG}text")]
+    assert {item.evidence for item in found.contributions} <= set(texts)
+    assert sum(text in ("source", "target") for text in texts) == 2
+    boxes = ElementTree.parse(tmp_path / "why.svg").findall(f"{SVG}g")
+    assert len(boxes) == 2 + 2 * min(len(found.neighbours), 8) + len(found.lone_neighbours)
+
+
+def test_a_picture_is_svg(alignment):
+    source, _ = found_pairs(alignment)[0]
+    with pytest.raises(InputError, match=r"end in \.svg"):
+        alignment.explain(source).save("why.png")
+    assert command("explain", alignment.path, source, "--picture", "why.png").code == 2
 
 
 def neighbours_by_label(graph):
@@ -150,7 +215,8 @@ def test_relations_agree_as_far_as_they_connect_counterparts():
     labels = "abcdefgh"
     seeds = Links(source.find(list(labels)), target.find(list(labels.upper())))
     task = AlignmentTask(source, target, seeds)
-    found = RelationAgreement.of(task, NO_EVIDENCE, np.array([0]), np.array([0, 1]))
+    known = Counterparts.of(task, NO_EVIDENCE)
+    found = RelationAgreement.of(task, known, np.array([0]), np.array([0, 1]))
     r = source.relations.to_pylist().index("r")
     s, t = (target.relations.to_pylist().index(label) for label in "st")
     assert found.same[r, s] == pytest.approx(3 / np.sqrt(4 * 3))
@@ -158,8 +224,8 @@ def test_relations_agree_as_far_as_they_connect_counterparts():
     assert found.inverse[r, t] == pytest.approx(1 / 2)
     assert found.total([(r, True)], [(t, False)]) == pytest.approx(1 / 2)
     assert edges_of(source, int(source.find(["a"])[0])).to(int(source.find(["b"])[0])) == [(r, True)]
-    first = [int(graph.find([label])[0]) for graph, label in ((source, "a"), (target, "A"))]
-    (pair,) = matching_neighbours(task, NO_EVIDENCE, *first)
+    first = [edges_of(graph, int(graph.find([label])[0])) for graph, label in ((source, "a"), (target, "A"))]
+    (pair,) = matching_neighbours(task, known, *first, found)
     assert pair.is_seed and pair.share == 1 and pair.source_relations == ("r",)
 
 
@@ -192,7 +258,7 @@ def test_what_was_learned_is_checked(content, tmp_path):
     path = tmp_path / "features.json"
     path.write_text(content)
     with pytest.raises(InputError):
-        explanations._learned(path)
+        kept._learned(path)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"threshold": "x"}', '{"threshold": true}', "{"])
@@ -200,13 +266,13 @@ def test_the_threshold_is_checked(content, tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text(content)
     with pytest.raises(InputError):
-        explanations._threshold(path)
+        kept._threshold(path)
 
 
 def test_a_pair_is_left_out_if_no_threshold_gives_the_precision(alignment, tmp_path, monkeypatch):
     (tmp_path / "calibration.json").write_text('{"threshold": null}')
-    assert explanations._threshold(tmp_path / "calibration.json") == np.inf
-    monkeypatch.setattr(explanations, "_threshold", lambda path: np.inf)
+    assert kept._threshold(tmp_path / "calibration.json") == np.inf
+    monkeypatch.setattr(kept, "_threshold", lambda path: np.inf)
     found = alignment.explain(found_pairs(alignment)[0][0])
     if found.confidence is not None:
         assert found.verdict.startswith("left out of the mappings, because no threshold")

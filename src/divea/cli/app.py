@@ -20,6 +20,7 @@ from divea.cli.explain import explain
 from divea.cli.export import export
 from divea.cli.info import info
 from divea.cli.plan import plan
+from divea.cli.report import report
 from divea.cli.reproduce import reproduce
 from divea.cli.settings import settings
 from divea.cli.status import runs, status
@@ -40,6 +41,7 @@ app.command()(align)
 app.command()(export)
 app.command()(evaluate)
 app.command()(explain)
+app.command()(report)
 app.command()(status)
 app.command()(runs)
 app.command()(info)

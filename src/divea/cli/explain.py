@@ -17,6 +17,10 @@ def explain(
         str | None,
         typer.Argument(help="Label of a target entity; default: the match, or else the best candidate."),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw both neighbourhoods side by side into this .svg file."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
 ) -> None:
     """Explain why two entities were matched, or were not.
@@ -30,13 +34,20 @@ def explain(
         divea explain run http://source.example/resource/E102
 
         divea explain run http://source.example/resource/E102 --json
+
+        divea explain run http://source.example/resource/E102 --picture why.svg
     """
     from divea import explanations
+    from divea.explanations.picture import require_svg
     from divea.io import usable_path
     from divea.runs.finished import open_finished
 
+    if picture is not None:
+        require_svg(picture)
     with working("explaining"):
         found = explanations.explain(open_finished(usable_path(run)), source, target)
+    if picture is not None:
+        found.save(picture)
     if as_json:
         print_json(found.as_dict())
         return

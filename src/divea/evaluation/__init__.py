@@ -2,6 +2,7 @@
 
 from divea.evaluation.alignment import AlignmentMetrics, AssignedPairMetrics, evaluate_alignment, judge
 from divea.evaluation.coverage import Coverage, coverage
+from divea.evaluation.curve import TrueCurve, true_curve
 from divea.evaluation.gold import read_gold
 from divea.evaluation.metrics import PairedTest, RankMetrics, paired_t_test
 from divea.evaluation.ranking import gold_ranks, listed_ranks
@@ -12,6 +13,7 @@ __all__ = [
     "Coverage",
     "PairedTest",
     "RankMetrics",
+    "TrueCurve",
     "coverage",
     "evaluate_alignment",
     "gold_ranks",
@@ -19,4 +21,5 @@ __all__ = [
     "listed_ranks",
     "paired_t_test",
     "read_gold",
+    "true_curve",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from divea.evaluation.coverage import coverage
 from divea.evaluation.metrics import RankMetrics
@@ -160,13 +161,18 @@ def judge(assigned: Links, gold: Links) -> AssignedPairMetrics:
     (0.5, 0.667, 0.333, 0.5)
     """
     in_source, in_target = np.isin(assigned.source, gold.source), np.isin(assigned.target, gold.target)
-    assigned_keys, gold_keys = (
-        links.source.astype(np.int64) << 32 | links.target for links in (assigned, gold)
-    )
     return AssignedPairMetrics(
         given=len(assigned),
         judged=int((in_source | in_target).sum()),
         ends=int(in_source.sum() + in_target.sum()),
-        correct=int(np.isin(assigned_keys, gold_keys).sum()),
+        correct=int(is_correct(assigned, gold).sum()),
         links=len(gold),
     )
+
+
+def is_correct(assigned: Links, gold: Links) -> npt.NDArray[np.bool_]:
+    """Whether each assigned pair is a gold link."""
+    assigned_keys, gold_keys = (
+        links.source.astype(np.int64) << 32 | links.target for links in (assigned, gold)
+    )
+    return np.isin(assigned_keys, gold_keys)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
-
 import numpy as np
-import pyarrow.compute as pc
 from scipy.special import expit
 
 from divea.config.group import shown_value
 from divea.errors import InputError, printable
-from divea.explanations.literals import LiteralComparison, compared_literals, literals_of
-from divea.explanations.neighbours import edges_of, match_of, matching_neighbours
-from divea.formats.parquet import open_parquet
+from divea.explanations.explanation import (
+    Candidate,
+    Contribution,
+    Entity,
+    Explanation,
+    LoneNeighbour,
+    Neighbours,
+    Side,
+)
+from divea.explanations.kept import Kept
+from divea.explanations.literals import compared_literals, literals_of
+from divea.explanations.neighbours import Edges, matching_neighbours, relation_labels
 from divea.graphs import KnowledgeGraph
-from divea.graphs.arrays import read_description
-from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
-from divea.runs.evidence import Evidence, Regression, read_evidence
+from divea.runs.evidence import Evidence, Regression
 from divea.runs.finished import FinishedRun
-from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, RANKED
-from divea.runs.tables import RANKED_SCHEMA
 
 MOST_RUNNERS_UP = 5
+MOST_LONE_NEIGHBOURS = 5
+"""Of each entity."""
 
 LEAST_SCORE = 0.0005
 """Candidates with a lower score are not shown."""
-
-Side = Literal["source", "target"]
 
 _GROUPS = {
     "log score": "score",
@@ -37,119 +37,6 @@ _GROUPS = {
     "features up to 10": "names and attributes",
 }
 """Columns of the regression that people need not tell apart."""
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What a run kept: all that explanations come from."""
-
-    run: FinishedRun
-    evidence: Evidence
-    properties: dict[str, tuple[str, ...]]
-    """The properties of both graphs that name entities: side -> properties, the preferred ones first."""
-    learned: list[dict[str, Any]]
-    """What was learned about pairs of properties."""
-    threshold: float
-    """The confidence below which pairs are left out of the mappings."""
-
-    @classmethod
-    def by(cls, run: FinishedRun) -> _Kept:
-        """What this run kept. Raises InputError if its files are not those of a run."""
-        return cls(
-            run,
-            read_evidence(run.path / EVIDENCE, run.task),
-            *_learned(run.path / FEATURES),
-            _threshold(run.path / CALIBRATION),
-        )
-
-    def names(self, side: Side, ids: list[int]) -> list[str]:
-        """The names of entities, in one line each."""
-        graph: KnowledgeGraph = getattr(self.run.task, side)
-        names = entity_names(graph, self.properties[side], np.array(ids, dtype=np.int32))
-        found: list[str] = readable(names).to_pylist()
-        return found
-
-
-@dataclass(frozen=True)
-class Entity:
-    """An entity as people know it."""
-
-    label: str
-    name: str
-    neighbours: int
-    literals: dict[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one kind of evidence adds to the confidence of a pair."""
-
-    evidence: str
-    log_odds: float
-    confidence: float
-    """The confidence with this contribution and all before it."""
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """A neighbour of each entity, which match each other."""
-
-    source: str
-    target: str
-    source_name: str
-    target_name: str
-    source_relations: tuple[str, ...]
-    target_relations: tuple[str, ...]
-    confidence: float | None
-    is_seed: bool
-    share: float
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A target in the ranked list of the source."""
-
-    target: str
-    name: str
-    rank: int
-    score: float
-    assigned_to: str | None
-    """The name of the other source entity that it was assigned to, or that it is a seed with."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why two entities were matched, or why they were not.
-
-    `str(explanation)` is a text for people, `explanation.as_dict()` has the same as plain JSON types.
-    """
-
-    verdict: str
-    """What happened to the pair, in a sentence."""
-    source: Entity
-    target: Entity | None
-    """None if there is nothing to compare the source with."""
-    score: float | None
-    confidence: float | None
-    contributions: tuple[Contribution, ...]
-    """They add up to the confidence; empty if the pair has none."""
-    neighbours: tuple[Neighbours, ...]
-    literals: tuple[LiteralComparison, ...]
-    runners_up: tuple[Candidate, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The explanation as plain JSON types."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        from divea.explanations.text import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from divea.explanations.html import as_html
-
-        return as_html(self)
 
 
 def explain(run: FinishedRun, source: str, target: str | None = None) -> Explanation:
@@ -163,32 +50,41 @@ def explain(run: FinishedRun, source: str, target: str | None = None) -> Explana
         The label of an entity of the target graph; by default the one that the source was matched with or,
         if it has no match, its best candidate.
     """
-    kept = _Kept.by(run)
-    task, evidence = run.task, kept.evidence
-    here = _id(task.source, source, "source")
-    ranked = _ranked(run, source, here)
-    matched, confidence, is_seed = match_of(task, evidence, here)
-    other = matched if target is None else _id(task.target, target, "target")
+    here = _id(run.task.source, source, "source")
+    there = None if target is None else _id(run.task.target, target, "target")
+    return explain_pair(Kept(run), here, there)
+
+
+def explain_pair(kept: Kept, source: int, target: int | None = None) -> Explanation:
+    """Explain a pair of ids; without a target, the match of the source or its best candidate."""
+    task, known = kept.task, kept.counterparts
+    ranked = kept.ranked(source)
+    matched = int(known.target[source])
+    other = matched if target is None else target
     if other < 0 and ranked:
         other = ranked[0][0]
-    candidates = _candidates(kept, here, ranked)
-    score = next((score for one, score in ranked if one == other), None)
     is_match = other == matched and other >= 0
-    row = evidence.row(here) if is_match and not is_seed else None
-    ours = literals_of(task.source, here)
+    row = kept.evidence.row(source) if is_match and not known.is_seed[source] else None
+    ours = literals_of(task.source, source)
     theirs = literals_of(task.target, other) if other >= 0 else {}
+    here = kept.edges("source", source)
+    there = kept.edges("target", other) if other >= 0 else None
+    neighbours: tuple[Neighbours, ...] = ()
+    lone: tuple[LoneNeighbour, ...] = ()
+    if there is not None:
+        neighbours = _neighbours(kept, here, there)
+        lone = (*_lone(kept, "source", here, there), *_lone(kept, "target", there, here))
     return Explanation(
-        verdict=_verdict(kept, here, other, matched, is_seed, ranked),
-        source=_entity(kept, "source", here, ours),
-        target=_entity(kept, "target", other, theirs) if other >= 0 else None,
-        score=score,
-        confidence=confidence if is_match else None,
-        contributions=_contributions(evidence, row),
-        neighbours=_neighbours(kept, here, other),
+        verdict=_verdict(kept, source, other, matched, ranked),
+        source=_entity(kept, "source", source, here, ours),
+        target=None if there is None else _entity(kept, "target", other, there, theirs),
+        score=next((score for one, score in ranked if one == other), None),
+        confidence=known.confidence_of(source) if is_match else None,
+        contributions=_contributions(kept.evidence, row),
+        neighbours=neighbours,
+        lone_neighbours=lone,
         literals=tuple(compared_literals(ours, theirs, kept.learned)),
-        runners_up=tuple(one for one in candidates if other < 0 or one.target != _label(task.target, other))[
-            :MOST_RUNNERS_UP
-        ],
+        runners_up=_runners_up(kept, source, other, ranked),
     )
 
 
@@ -208,81 +104,27 @@ def _label(graph: KnowledgeGraph, entity: int) -> str:
     return str(graph.entities[entity].as_py())
 
 
-def _entity(kept: _Kept, side: Side, entity: int, literals: dict[str, tuple[str, ...]]) -> Entity:
-    graph: KnowledgeGraph = getattr(kept.run.task, side)
-    neighbours = len(np.unique(edges_of(graph, entity).neighbour))
-    return Entity(_label(graph, entity), kept.names(side, [entity])[0], neighbours, literals)
+def _entity(
+    kept: Kept, side: Side, entity: int, edges: Edges, literals: dict[str, tuple[str, ...]]
+) -> Entity:
+    neighbours = len(np.unique(edges.neighbour))
+    return Entity(_label(kept.graph(side), entity), kept.names(side, [entity])[0], neighbours, literals)
 
 
-def _ranked(run: FinishedRun, label: str, source: int) -> list[tuple[int, float]]:
-    """The ranked list of a source: targets and scores. Lists are sorted by source id, so a binary search
-    finds the row group.
-    """
-    columns = ["source", "target", "score"]
-    with open_parquet(run.path / RANKED, columns) as file:
-        low, high = 0, file.num_row_groups - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            first = next(file.iter_batches(1, [middle], ["source"]))["source"]
-            if int(run.task.source.find(first)[0]) <= source:
-                low = middle
-            else:
-                high = middle - 1
-        # A list may start in the group before or continue in the next one.
-        groups = [group for group in (low - 1, low, low + 1) if 0 <= group < file.num_row_groups]
-        table = file.read_row_groups(groups, columns)
-    if table.schema.types != [RANKED_SCHEMA.field(name).type for name in columns]:
-        raise InputError("is not the table of a run", path=run.path / RANKED)
-    found = table.filter(pc.equal(table["source"], label))
-    targets = run.task.target.find(found["target"]).tolist()
-    if -1 in targets:
-        raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
-    return list(zip(targets, found["score"].to_pylist(), strict=True))
-
-
-def _learned(path: Path) -> tuple[dict[str, tuple[str, ...]], list[dict[str, Any]]]:
-    """The properties that name entities, and what was learned about pairs of properties."""
-    content = read_description(path)
-    try:
-        # The file has the properties as one text; no IRI contains a comma and a space.
-        names = {side: str(content.get("names", {}).get(side, "")) for side in ("source", "target")}
-        pairs = [
-            {
-                **{key: str(item[key]) for key in ("source", "target")},
-                **{key: float(item[key]) for key in ("agreement", "presence")},
-            }
-            for item in content.get("attributes", [])
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError("is not what a run learned about features", path=path) from error
-    known = GIVEN_NAME, *NAME_PREDICATES
-    return {side: tuple(dict.fromkeys((*known, *text.split(", ")))) for side, text in names.items()}, pairs
-
-
-def _threshold(path: Path) -> float:
-    """The confidence below which pairs are left out of the mappings; infinite if all of them are."""
-    content = read_description(path)
-    found = content.get("threshold", False) if isinstance(content, dict) else False
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
-        raise InputError("is not the calibration of a run", path=path)
-    return float("inf") if found is None else float(found)
-
-
-def _candidates(kept: _Kept, source: int, ranked: list[tuple[int, float]]) -> list[Candidate]:
-    """The first targets of a ranked list, and what they are matched with."""
-    task, evidence = kept.run.task, kept.evidence
-    shown = [(target, score) for target, score in ranked[: MOST_RUNNERS_UP + 1] if score >= LEAST_SCORE]
-    names = kept.names("target", [target for target, _ in shown])
+def _runners_up(
+    kept: Kept, source: int, target: int, ranked: list[tuple[int, float]]
+) -> tuple[Candidate, ...]:
+    """The first other targets of a ranked list, and what they are matched with."""
+    known = kept.counterparts
+    listed = list(enumerate(ranked[: MOST_RUNNERS_UP + 1], start=1))
+    shown = [(rank, one, score) for rank, (one, score) in listed if score >= LEAST_SCORE and one != target]
+    names = kept.names("target", [one for _, one, _ in shown])
     found = []
-    for rank, ((target, score), name) in enumerate(zip(shown, names, strict=True), start=1):
-        owners = [
-            *task.seeds.source[task.seeds.target == target].tolist(),
-            *evidence.source[np.flatnonzero(evidence.target == target)].tolist(),
-        ]
-        other = [owner for owner in owners if owner != source]
-        owner = kept.names("source", other[:1])[0] if other else None
-        found.append(Candidate(_label(task.target, target), name, rank, float(score), owner))
-    return found
+    for (rank, one, score), name in zip(shown, names, strict=True):
+        owner = int(known.source[one])
+        assigned_to = kept.names("source", [owner])[0] if owner not in (-1, source) else None
+        found.append(Candidate(_label(kept.task.target, one), name, rank, float(score), assigned_to))
+    return tuple(found[:MOST_RUNNERS_UP])
 
 
 def _contributions(evidence: Evidence, row: int | None) -> tuple[Contribution, ...]:
@@ -308,11 +150,9 @@ def _grouped(regression: Regression, values: np.ndarray) -> dict[str, float]:
     return sums
 
 
-def _neighbours(kept: _Kept, source: int, target: int) -> tuple[Neighbours, ...]:
-    if target < 0:
-        return ()
-    task = kept.run.task
-    found = matching_neighbours(task, kept.evidence, source, target)
+def _neighbours(kept: Kept, here: Edges, there: Edges) -> tuple[Neighbours, ...]:
+    task = kept.task
+    found = matching_neighbours(task, kept.counterparts, here, there, kept.agreement(here, there))
     sources, targets = [item.source for item in found], [item.target for item in found]
     names = zip(kept.names("source", sources), kept.names("target", targets), strict=True)
     return tuple(
@@ -330,17 +170,32 @@ def _neighbours(kept: _Kept, source: int, target: int) -> tuple[Neighbours, ...]
     )
 
 
-def _verdict(
-    kept: _Kept,
-    source: int,
-    target: int,
-    matched: int,
-    is_seed: bool,
-    ranked: list[tuple[int, float]],
-) -> str:
+def _lone(kept: Kept, side: Side, own: Edges, others: Edges) -> tuple[LoneNeighbour, ...]:
+    """Some neighbours that match no neighbour of the other entity: first those that match something else."""
+    known = kept.counterparts
+    match_of, graph = (known.target if side == "source" else known.source), kept.graph(side)
+    other_side: Side = "target" if side == "source" else "source"
+    near = np.unique(own.neighbour)
+    lone = near[~np.isin(match_of[near], others.neighbour)]
+    lone = lone[np.argsort(match_of[lone] < 0, kind="stable")][:MOST_LONE_NEIGHBOURS].tolist()
+    matches = match_of[lone].tolist()
+    found = [
+        LoneNeighbour(
+            side,
+            _label(graph, one),
+            name,
+            relation_labels(own.to(one), graph),
+            None if match < 0 else kept.names(other_side, [match])[0],
+        )
+        for one, name, match in zip(lone, kept.names(side, lone), matches, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda item: (item.match is None, item.label)))
+
+
+def _verdict(kept: Kept, source: int, target: int, matched: int, ranked: list[tuple[int, float]]) -> str:
     """What happened to a pair, in a sentence."""
-    run = kept.run
-    if is_seed:
+    run, known = kept.run, kept.counterparts
+    if known.is_seed[source]:
         return (
             "the pair is a seed"
             if target == matched
@@ -350,7 +205,7 @@ def _verdict(
         return "the source has no candidates: its subtask could not be solved, or has no targets"
     place = next((rank for rank, (one, _) in enumerate(ranked, start=1) if one == target), None)
     if target == matched:
-        confidence = match_of(run.task, kept.evidence, source)[1]
+        confidence = known.confidence_of(source)
         if confidence is not None and confidence < kept.threshold:
             if np.isinf(kept.threshold):
                 return "left out of the mappings, because no threshold gives the precision that was set"

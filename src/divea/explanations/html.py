@@ -9,7 +9,7 @@ from divea.explanations.text import MOST_LITERALS, MOST_NEIGHBOURS, end_of, rela
 from divea.html_text import paragraph, table
 
 if TYPE_CHECKING:
-    from divea.explanations.explain import Explanation
+    from divea.explanations.explanation import Explanation
 
 
 def as_html(found: Explanation) -> str:
@@ -48,6 +48,15 @@ def _sections(found: Explanation) -> Iterator[str]:
                 for item in found.neighbours[:MOST_NEIGHBOURS]
             ],
             _neighbours_caption(len(found.neighbours)),
+        )
+    if found.lone_neighbours:
+        yield table(
+            ["", "relation", "neighbour", "matched with"],
+            [
+                (one.side, ", ".join(map(relation_name, one.relations)), one.name, one.match)
+                for one in found.lone_neighbours
+            ],
+            "Neighbours without a counterpart",
         )
     if found.literals:
         yield table(

@@ -17,6 +17,8 @@ from scipy.sparse import csr_array
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.runs.evidence import Evidence
 
+Numbers = npt.NDArray[np.int64]
+
 LEAST_CONFIDENCE = 0.5
 """Confidence from which on pairs say which relations agree."""
 
@@ -45,7 +47,6 @@ class MatchingNeighbours:
     source: int
     target: int
     source_relations: tuple[str, ...]
-    """Relations to the neighbour; those that point at the entity start with `inverse of`."""
     target_relations: tuple[str, ...]
     confidence: float | None
     """None if confidence was not calibrated; 1 for a seed."""
@@ -56,55 +57,112 @@ class MatchingNeighbours:
 
 def edges_of(graph: KnowledgeGraph, entity: int) -> Edges:
     """The triples of an entity."""
-    heads, relations, tails = graph.triples[:, 0], graph.triples[:, 1], graph.triples[:, 2]
+    heads, tails = graph.heads, graph.tails
     outgoing = np.flatnonzero((heads == entity) & (tails != entity))
     incoming = np.flatnonzero((tails == entity) & (heads != entity))
-    neighbour = np.concatenate([tails[outgoing], heads[incoming]]).astype(np.int64)
-    relation = np.concatenate([relations[outgoing], relations[incoming]]).astype(np.int64)
+    return _edges(graph, outgoing, incoming)
+
+
+def _edges(graph: KnowledgeGraph, outgoing: Numbers, incoming: Numbers) -> Edges:
+    """Edges from the rows of triples."""
+    triples = np.asarray(graph.triples)
+    neighbour = np.concatenate([triples[outgoing, 2], triples[incoming, 0]]).astype(np.int64)
+    relation = np.concatenate([triples[outgoing, 1], triples[incoming, 1]]).astype(np.int64)
     return Edges(neighbour, relation, np.arange(len(neighbour)) < len(outgoing))
 
 
+class EdgeIndex:
+    """The triples of every entity, sorted once: it gives the same as `edges_of`, for many entities.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("c", "r", "a")])
+    >>> index = EdgeIndex(graph)
+    >>> all(len(index.of(one).neighbour) == len(edges_of(graph, one).neighbour) for one in range(3))
+    True
+    """
+
+    def __init__(self, graph: KnowledgeGraph):
+        self._graph = graph
+        self._by_tail = np.argsort(graph.tails, kind="stable")
+        self._tails = graph.tails[self._by_tail]
+
+    def of(self, entity: int) -> Edges:
+        """The triples of an entity."""
+        graph = self._graph
+        # Triples are sorted by head.
+        first, end = np.searchsorted(graph.heads, [entity, entity + 1])
+        outgoing = np.arange(first, end)
+        first, end = np.searchsorted(self._tails, [entity, entity + 1])
+        incoming = self._by_tail[first:end]
+        return _edges(
+            graph, outgoing[graph.tails[outgoing] != entity], incoming[graph.heads[incoming] != entity]
+        )
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """What each source entity is matched with, by a seed or by the run."""
+
+    target: npt.NDArray[np.int64]
+    """By source id; -1 for none."""
+    confidence: npt.NDArray[np.float64]
+    """By source id: 1 for a seed, NaN if there is no match or no confidence."""
+    is_seed: npt.NDArray[np.bool_]
+    source: npt.NDArray[np.int64]
+    """By target id; -1 for none. If several sources have the same target, one of them."""
+
+    @classmethod
+    def of(cls, task: AlignmentTask, evidence: Evidence) -> Counterparts:
+        """From the seeds of a task and the assigned pairs of a run."""
+        target = np.full(task.source.num_entities, -1, dtype=np.int64)
+        confidence = np.full(len(target), np.nan)
+        is_seed = np.zeros(len(target), dtype=bool)
+        target[evidence.source], confidence[evidence.source] = evidence.target, evidence.confidence
+        seeds = task.seeds
+        target[seeds.source], confidence[seeds.source], is_seed[seeds.source] = seeds.target, 1.0, True
+        matched = np.flatnonzero(target >= 0)
+        source = np.full(task.target.num_entities, -1, dtype=np.int64)
+        source[target[matched]] = matched
+        return cls(target, confidence, is_seed, source)
+
+    def confidence_of(self, source: int) -> float | None:
+        """The confidence of the match of a source entity, if it has one."""
+        found = float(self.confidence[source])
+        return None if np.isnan(found) else found
+
+
 def matching_neighbours(
-    task: AlignmentTask, evidence: Evidence, source: int, target: int
+    task: AlignmentTask, known: Counterparts, here: Edges, there: Edges, agreement: RelationAgreement
 ) -> list[MatchingNeighbours]:
-    """The neighbours of a pair that match each other, the strongest evidence first."""
-    here, there = edges_of(task.source, source), edges_of(task.target, target)
-    near = set(there.neighbour.tolist())
-    found = [(one, *match_of(task, evidence, one)) for one in np.unique(here.neighbour).tolist()]
-    found = [item for item in found if item[1] in near]
-    agreement = RelationAgreement.of(task, evidence, here.relation, there.relation)
-    parts = np.array(
-        [
-            (1.0 if confidence is None else confidence) * agreement.total(here.to(one), there.to(other))
-            for one, other, confidence, _ in found
-        ]
-    )
+    """The neighbours of a pair that match each other, the strongest evidence first.
+
+    Parameters
+    ----------
+    here, there
+        The triples of the source and of the target of the pair.
+    agreement
+        That of their relations.
+    """
+    near = np.unique(here.neighbour)
+    near = near[np.isin(known.target[near], there.neighbour)]
+    found = list(zip(near.tolist(), known.target[near].tolist(), strict=True))
+    # Without confidence, all matches count the same.
+    weight = np.where(np.isnan(known.confidence[near]), 1.0, known.confidence[near])
+    totals = np.array([agreement.total(here.to(one), there.to(other)) for one, other in found])
+    parts = weight * totals if found else weight
     shares = parts / max(parts.sum(), 1e-12)
     rows = [
         MatchingNeighbours(
             one,
             other,
-            _labels(here.to(one), task.source),
-            _labels(there.to(other), task.target),
-            confidence,
-            is_seed,
+            relation_labels(here.to(one), task.source),
+            relation_labels(there.to(other), task.target),
+            known.confidence_of(one),
+            bool(known.is_seed[one]),
             float(share),
         )
-        for (one, other, confidence, is_seed), share in zip(found, shares, strict=True)
+        for (one, other), share in zip(found, shares, strict=True)
     ]
     return sorted(rows, key=lambda row: (-row.share, task.source.entities[row.source].as_py()))
-
-
-def match_of(task: AlignmentTask, evidence: Evidence, source: int) -> tuple[int, float | None, bool]:
-    """The target of a source entity (-1 for none), its confidence, and whether the pair is a seed."""
-    seed = np.flatnonzero(task.seeds.source == source)
-    if len(seed):
-        return int(task.seeds.target[seed[0]]), 1.0, True
-    row = evidence.row(source)
-    if row is None:
-        return -1, None, False
-    confidence = float(evidence.confidence[row])
-    return int(evidence.target[row]), None if np.isnan(confidence) else confidence, False
 
 
 @dataclass(frozen=True)
@@ -120,19 +178,22 @@ class RelationAgreement:
     def of(
         cls,
         task: AlignmentTask,
-        evidence: Evidence,
-        source_relations: npt.NDArray[np.int64],
-        target_relations: npt.NDArray[np.int64],
+        known: Counterparts,
+        source_relations: Numbers | None = None,
+        target_relations: Numbers | None = None,
     ) -> RelationAgreement:
-        """The agreement of some relations of the source with some of the target, by all matched entities."""
-        counterpart = np.full(task.source.num_entities, -1, dtype=np.int64)
-        is_sure = ~(evidence.confidence < LEAST_CONFIDENCE)
-        counterpart[evidence.source[is_sure]] = evidence.target[is_sure]
-        counterpart[task.seeds.source] = task.seeds.target
+        """The agreement of some relations of the source with some of the target, by all matched entities.
+
+        Parameters
+        ----------
+        source_relations, target_relations
+            The relations; all of them by default.
+        """
+        counterpart = np.where(known.confidence < LEAST_CONFIDENCE, -1, known.target)
         is_matched = np.zeros(task.target.num_entities, dtype=bool)
         is_matched[counterpart[counterpart >= 0]] = True
         ours, theirs = (
-            graph.triples[np.isin(graph.triples[:, 1], relations)].astype(np.int64)
+            _triples_of(graph, relations)
             for graph, relations in ((task.source, source_relations), (task.target, target_relations))
         )
         heads, tails = counterpart[ours[:, 0]], counterpart[ours[:, 2]]
@@ -173,7 +234,18 @@ def _cosines(
     return csr_array((first @ second.T).multiply(lengths[0][:, None]).multiply(lengths[1][None, :]))
 
 
-def _labels(relations: list[tuple[int, bool]], graph: KnowledgeGraph) -> tuple[str, ...]:
+def _triples_of(graph: KnowledgeGraph, relations: Numbers | None) -> Numbers:
+    """The triples with these relations."""
+    triples = np.asarray(graph.triples)
+    if relations is None:
+        return triples.astype(np.int64)
+    wanted = np.zeros(graph.num_relations, dtype=bool)
+    wanted[relations] = True
+    return triples[wanted[triples[:, 1]]].astype(np.int64)
+
+
+def relation_labels(relations: list[tuple[int, bool]], graph: KnowledgeGraph) -> tuple[str, ...]:
+    """The labels of relations; those that point at the entity start with `inverse of`."""
     return tuple(
         ("" if points_out else "inverse of ") + graph.relations[relation].as_py()
         for relation, points_out in relations

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from divea.errors import printable
 
 if TYPE_CHECKING:
-    from divea.explanations.explain import Entity, Explanation, Neighbours
+    from divea.explanations.explanation import Entity, Explanation, LoneNeighbour, Neighbours
 
 MOST_NEIGHBOURS, MOST_LITERALS = 10, 12
+
+INVERSE = "inverse of "
+"""Stands before relations that point at the entity."""
 
 
 def as_text(found: Explanation) -> str:
@@ -36,6 +39,10 @@ def _lines(found: Explanation) -> Iterator[str]:
     if found.target is not None:
         yield ""
         yield from _neighbour_lines(found)
+    if found.lone_neighbours:
+        yield ""
+        yield "neighbours without a counterpart on the other side, a few of each:"
+        yield from (f"  {item.side:8}{_lone(item)}" for item in found.lone_neighbours)
     if found.literals:
         yield ""
         yield "literals that the run learned to compare, in log odds before the weight of attributes:"
@@ -79,14 +86,19 @@ def _neighbour(item: Neighbours) -> str:
     return f"{ours} = {theirs}{f' ({known})' if known else ''}"
 
 
+def _lone(item: LoneNeighbour) -> str:
+    match = "no match" if item.match is None else f"matched with {item.match}"
+    return f"{', '.join(map(relation_name, item.relations))}: {item.name} ({match})"
+
+
 def _entity(entity: Entity) -> str:
     return entity.label if entity.name == entity.label else f"{entity.name}  <{entity.label}>"
 
 
 def relation_name(label: str) -> str:
-    """A relation without the start of its IRI."""
-    prefix = "inverse of " if label.startswith("inverse of ") else ""
-    return prefix + end_of(label.removeprefix("inverse of "))
+    """The end of a relation's IRI; `inverse of` stays before it."""
+    prefix = INVERSE if label.startswith(INVERSE) else ""
+    return prefix + end_of(label.removeprefix(INVERSE))
 
 
 def end_of(label: str) -> str:
