@@ -64,7 +64,7 @@ def test_there_are_wordings():
 
 
 SAME_FOR_ALL = {"report/page.py"}
-"""A report shows a command. It goes to other people, and has the same bytes from the command and from Python."""
+"""A report shows a command: it goes to other people, and has the same bytes whoever makes it."""
 
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - SAME_FOR_ALL))
