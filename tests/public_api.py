@@ -72,8 +72,12 @@ def use_alignment(alignment: divea.Alignment, gold: divea.Links, folder: Path) -
         alignment.export(folder / "sure.sssom.tsv", precision=0.9)
     except divea.InputError as error:
         assert "no confidence" in str(error)
+    assert len(alignment.to_pandas()) == alignment.to_polars().height == alignment.mappings.num_rows
     first: str = alignment.mappings["source"][0].as_py()
     explanation: divea.Explanation = alignment.explain(first)
+    explanation.save(folder / "why.svg")
+    size: int = alignment.report(folder / "report.html", gold=None)
+    assert size > 0
     assert str(explanation) and explanation.as_dict()["source"]["label"] == first
     again = divea.Alignment(path).evaluate(gold, "closed", min_confidence=0.5)
     assert again.links == len(gold)
@@ -104,6 +108,8 @@ def main(folder: Path) -> None:
     use_graph(graph)
     seeds = divea.Links.from_labels(["Rome", "Oslo"], ["Rome", "Oslo"], graph, graph)
     task = use_task(divea.AlignmentTask(graph, graph, seeds))
+    made: divea.AlignmentTask = divea.make_task(triples, graph, {"Rome": "Rome", "Oslo": "Oslo"})
+    assert made.source == task.source and made.seeds == task.seeds
     assert len(use_links(task.seeds, task)) >= len(seeds)
     task = use_files(task, folder)
     settings = use_settings(divea.Settings(subtasks=2, iterations=2), folder)

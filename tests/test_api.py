@@ -95,6 +95,7 @@ def test_the_name_of_a_component_is_short_for_its_group():
     ("changes", "message"),
     [
         ({"subtask": 3}, "subtask: unknown setting; did you mean 'subtasks'?"),
+        ({"min_confidence": 0.9}, "unknown setting; did you mean 'confidence.min_confidence'?"),
         ({"labels": 3}, "labels: unknown setting; did you mean 'model.label-propagation.labels'?"),
         (
             {"model": {"labels": 3}},
@@ -241,6 +242,55 @@ def test_an_alignment_is_saved_in_the_format_of_the_name(finished, tmp_path):
         assert found["target"].to_pylist() == finished.mappings["target"].to_pylist()
     with pytest.raises(InputError, match=r"mapping format: use \.sssom.tsv, \.tsv, \.csv"):
         finished.save(tmp_path / "m.docx")
+
+
+# Tables of other libraries
+
+
+def test_the_mappings_as_a_table_of_pandas_or_polars(finished):
+    rows = finished.mappings.to_pylist()
+    # Without calibration, confidence is NaN in pandas and missing in polars.
+    found = finished.to_pandas()
+    assert found.drop(columns="confidence").to_dict("records") == [
+        {name: value for name, value in row.items() if name != "confidence"} for row in rows
+    ]
+    assert list(found.columns) == finished.mappings.column_names
+    assert finished.to_polars().to_dicts() == rows
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_missing_is_named_with_what_installs_it(finished, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    message = f"to_{library} needs {library}: pip install {library}"
+    with pytest.raises(InputError, match=message):
+        getattr(finished, f"to_{library}")()
+
+
+def test_what_was_found_can_be_the_seeds_of_another_task(finished):
+    frame = finished.to_pandas().query("mutual")[["source", "target"]]
+    task = divea.make_task(PAIR.task.source, PAIR.task.target, frame)
+    assert len(task.seeds) == len(frame)
+
+
+def test_names_may_be_objects():
+    """As a dict, as a table and as a file: the same names give the same alignment."""
+    labels = PAIR.task.source.entities.to_pylist(), PAIR.task.target.entities.to_pylist()
+    names = [{label: f"name of {label[-4:]}" for label in side} for side in labels]
+    tables = [pa.table({"entity": [*side], "name": [*side.values()]}) for side in names]
+    options = {"subtasks": 1, "iterations": 1, "model": SMALL}
+    found = [aligned(PAIR.task, source_names=a, target_names=b, **options) for a, b in (names, tables)]
+    assert found[0].mappings.equals(found[1].mappings)
+    assert found[0].task.source.attributes.values.to_pylist()[0].startswith("name of ")
+    with pytest.raises(InputError, match="source_names: these names have no effect"):
+        aligned(PAIR.task, source_names=names[0], features="none")
+    with pytest.raises(InputError, match="target_names: expected a file, a table, a dict or tuples"):
+        aligned(PAIR.task, target_names=5)
+
+
+def test_other_objects_are_no_task():
+    for given in (5, None, [("a", "r", "b")], pa.table({"head": ["a"]})):
+        with pytest.raises(InputError, match=r"task: expected a task or a folder, not \w+; divea\.make_task"):
+            divea.align(given)
 
 
 # Names and types

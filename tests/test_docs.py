@@ -142,3 +142,20 @@ def test_no_machine_is_named():
         if path != Path(__file__):
             found = bad.search(path.read_text())
             assert found is None, f"{path}: {found}"
+
+
+PYTHON = ROOT / "docs" / "guide" / "python.md"
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_python_page_print_what_it_says(monkeypatch, tmp_path, capsys):
+    """One after the other, in one program; a block of text after an example is what it prints."""
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("python_page")
+    text = PYTHON.read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == len(examples(PYTHON)) >= 4 and all(printed for _, printed in blocks)
+    for code, printed in blocks:
+        exec(compile(code, PYTHON, "exec"), vars(module))
+        assert capsys.readouterr().out == printed
+    assert list(tmp_path.iterdir()) == []

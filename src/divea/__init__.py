@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from divea.errors import InputError
     from divea.explanations import Explanation
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
+    from divea.formats.make_task import make_task
     from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 
 __version__ = "0.2.0"
@@ -33,6 +34,7 @@ __all__ = [
     "Links",
     "Settings",
     "align",
+    "make_task",
     "read_graph",
     "read_links",
     "read_task",
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lazy_exports(
         "Links": "divea.graphs",
         "Settings": "divea.config",
         "align": "divea.api",
+        "make_task": "divea.formats.make_task",
         "read_graph": "divea.formats",
         "read_links": "divea.formats",
         "read_task": "divea.formats",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold, tr
 from divea.evaluation.ranking import Protocol
 from divea.explanations import Explanation, explain
 from divea.formats import read_task, write_mappings
+from divea.formats.make_task import given_names
 from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
@@ -27,8 +30,16 @@ from divea.report.facts import THRESHOLDS, Curve
 from divea.report.page import Step, Truth
 from divea.resources.limits import Limits
 from divea.runs.align import align_in
+from divea.runs.displays import choose_display, is_watched
 from divea.runs.export import ExportOptions, export_pairs
 from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
+from divea.runs.html import as_html
+from divea.runs.log import Listener
+from divea.runs.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 
 class Alignment:
@@ -42,7 +53,7 @@ class Alignment:
     Examples
     --------
     >>> alignment = Alignment("run")  # doctest: +SKIP
-    >>> alignment.mappings.to_pandas()  # doctest: +SKIP
+    >>> alignment.to_pandas()  # doctest: +SKIP
     """
 
     def __init__(self, run: str | Path):
@@ -79,6 +90,15 @@ class Alignment:
         Columns: source, target, rank, score, confidence, subtask, given.
         """
         return self._run.ranked
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The mappings as a pandas DataFrame. Raises InputError if pandas is not installed."""
+        _require("pandas", "to_pandas")
+        return self.mappings.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The mappings as a polars DataFrame. Raises InputError if polars is not installed."""
+        return _require("polars", "to_polars").from_arrow(self.mappings)
 
     def evaluate(
         self,
@@ -240,19 +260,31 @@ class Alignment:
     def __repr__(self) -> str:
         return f"Alignment({len(self.mappings)} pairs)"
 
+    def _repr_html_(self) -> str:
+        return as_html(self._run, self.mappings)
+
+
+def _require(library: str, method: str) -> Any:
+    """A library that divea does not depend on. Raises InputError if it is not installed."""
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise InputError(f"{method} needs {library}: pip install {library}") from error
+
 
 def align(
     task: AlignmentTask | str | Path,
     settings: Settings | str | None = None,
     *,
-    source_names: str | Path | None = None,
-    target_names: str | Path | None = None,
+    source_names: Any = None,
+    target_names: Any = None,
     out: str | Path | None = None,
     executor: ExecutorSettings | str = "auto",
     workers: int | None = None,
     device: str = "auto",
     memory: int | str | None = None,
     gpu_memory: int | str | None = None,
+    progress: bool | None = None,
     **changes: Any,
 ) -> Alignment:
     """Align a task.
@@ -260,12 +292,13 @@ def align(
     Parameters
     ----------
     task
-        A task, or the folder of one.
+        A task, or the folder of one. `divea.make_task` makes one from DataFrames and other objects.
     settings
         Settings, or the name of a preset ("fast", "best"); None for the defaults.
     source_names, target_names
-        Names of the entities: a file with the columns entity and name (TSV, CSV or Parquet), or the IRI of
-        the property that has them. By default they are found among the literals and in the IRIs.
+        Names of the entities: a file with the columns entity and name (TSV, CSV or Parquet), a dict, a
+        pandas Series or a table of names, or the IRI of the property that has them. By default they are
+        found among the literals and in the IRIs.
     out
         The run directory. Call again with the same directory to continue a run. Without it the run lies in a
         temporary folder, which goes when the alignment does.
@@ -276,6 +309,8 @@ def align(
         "auto", "cpu" or "cuda".
     memory, gpu_memory
         Limits on host and GPU memory, in bytes or as "4GiB".
+    progress
+        Whether to show how far the run is. By default it is shown in a notebook and if stderr is a terminal.
     **changes
         Settings to change, by name: `subtasks=5`, `model="rrea"`, `features="none"`.
 
@@ -289,7 +324,13 @@ def align(
     >>> align(planted_pair().task, "fast", iterations=2)
     Alignment(56 pairs)
     """
-    names = GivenNames.of(source_names, target_names)
+    if not isinstance(task, AlignmentTask | str | Path):
+        raise InputError(
+            f"task: expected a task or a folder, not {type(task).__name__}; divea.make_task makes a task"
+        )
+    names = GivenNames.of(
+        given_names(source_names, "source_names"), given_names(target_names, "target_names")
+    )
     chosen = Settings.of(settings, {**changes, **names.settings})
     names.require_effect(chosen)
     limits = Limits.of(device, memory, gpu_memory)
@@ -306,14 +347,24 @@ def align(
 
     def read() -> AlignmentTask:
         if isinstance(task, AlignmentTask):
-            return with_names(task, *names.files)
-        return read_task(task, source_names=names.source_file, target_names=names.target_file)
+            return with_names(task, *names.tables)
+        return with_names(read_task(task), *names.tables)
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")
-    failed = align_in(run, read, chosen, limits=limits, executor=executor_settings, folder=folder)
+    with _shown(progress) as listener:
+        failed = align_in(
+            run, read, chosen, limits=limits, executor=executor_settings, listener=listener, folder=folder
+        )
     if failed:
         raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")
     alignment = Alignment(run)
     alignment._temporary = temporary
     return alignment
+
+
+def _shown(progress: bool | None) -> AbstractContextManager[Listener | None]:
+    """The listener that shows the progress; None if it is not to be shown."""
+    if progress is not None and not isinstance(progress, bool):
+        raise InputError(f"progress: expected True, False or None; found {shown_value(progress)}")
+    return Progress(choose_display()) if (is_watched() if progress is None else progress) else nullcontext()

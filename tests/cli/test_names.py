@@ -77,7 +77,7 @@ def test_python_takes_names_as_the_command_does(folder, by_files):
 def test_python_refuses_what_the_command_refuses(folder):
     for arguments, message in (
         ({"source_names": "label"}, "names of the source: expected a file or a property"),
-        ({"target_names": 3}, "not a path"),
+        ({"target_names": 3}, "target_names: expected a file, a table, a dict"),
         ({"source_names": folder / "none.tsv"}, "no such file"),
         ({"source_names": folder / "1.tsv", "features": "none"}, "these names have no effect"),
         ({"source_names": "urn:x", "features": "none"}, "features.names.source has no effect"),

@@ -401,5 +401,5 @@ sys.exit(2)
 def test_a_head_node_that_is_lost_is_told(folder, number, names):
     found = in_new_process(LOST_HEAD, folder, number, *names)
     assert found.returncode == 2, found.stderr
-    assert "is gone; what was solved is kept, and the same command continues the run" in found.stdout
+    assert "is gone; what was solved is kept, and the same call continues the run" in found.stdout
     assert found.stdout.count("\n") == 1

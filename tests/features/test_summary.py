@@ -158,7 +158,7 @@ def test_without_seeds_a_warning_says_what_is_used_instead(source, target, warni
     task = AlignmentTask(graph_of(2, "a", **source), graph_of(2, "b", **target))
     (found,) = warnings_of_features(task, summarise_features(task))
     assert found.startswith(warning)
-    assert ("--seeds" in found) == ("starts from" not in found)
+    assert ("give known matches as seeds=" in found) == ("starts from" not in found)
 
 
 def test_an_empty_graph_has_a_summary():

@@ -202,7 +202,7 @@ def test_classes_and_properties_are_not_aligned_unless_asked(tmp_path):
     assert task.source.attributes.values.to_pylist() == ["Heat"]
     assert notes == [
         f"{tmp_path / 'a.ttl'}: 10 classes and properties and 11 triples about them are left out; "
-        "--keep-schema keeps them"
+        "keep_schema=True keeps them"
     ]
     kept = read_task_files(tmp_path / "a.ttl", tmp_path / "b.nt", keep_schema=True)
     assert kept.source == read_graph(tmp_path / "a.ttl")

@@ -80,7 +80,8 @@ def test_names_of_unknown_entities_are_left_out_on_demand(tmp_path):
 def test_of_many_unknown_entities_five_are_shown(tmp_path):
     path = write(tmp_path / "n.tsv", [*ROWS, *((f"x{number}", "x") for number in range(9))])
     with pytest.raises(
-        InputError, match=r"9 of 12 names .* \(9: 'x0', 'x1', 'x2', 'x3', 'x4', \.\.\.\); --skip"
+        InputError,
+        match=r"9 of 12 names .* \(9: 'x0', 'x1', 'x2', 'x3', 'x4', \.\.\.\); skip_unknown_names=True",
     ):
         add_names(GRAPH, path)
 

@@ -122,7 +122,7 @@ def _serve() -> None:
     # Only loaded and not used: a process that has run threads cannot be forked safely.
     for module in (
         "divea.cli.app",
-        "divea.cli.progress",
+        "divea.runs.progress",
         "divea.division.divea",
         "divea.executors.inline",
         "divea.features.attributes",

@@ -12,6 +12,7 @@ from divea.graphs.synth import SynthConfig, synthesise
 from divea.loop.confidence import threshold_for
 from divea.runs.expectation import PRECISIONS, expectation, figures_above
 from divea.runs.layout import CALIBRATION
+from divea.wording import command_line
 from tests.command_line import divea
 from tests.runs.tiny import NAMED_PAIR, PAIR, events, write_inputs
 
@@ -67,7 +68,7 @@ def test_the_second_line_has_the_same_for_other_thresholds(by_precision, said):
     _, second = lines(by_precision)
     assert second.partition(";")[0] == f"other thresholds: {said}"
     has_pairs = bool(by_precision) and by_precision[-1]["pairs"] < 120
-    assert ("divea export RUN --precision P" in second) == has_pairs
+    assert ("Alignment.export(path, precision=P)" in second) == has_pairs
 
 
 def test_no_pairs():
@@ -116,7 +117,8 @@ def check_run(run):
         assert item["threshold"] == threshold_for(item["precision"], confidence)
         assert item["expected_precision"] >= item["precision"] - 1e-6
         assert item["pairs"] == (confidence >= item["threshold"]).sum()
-    assert notes(run)[-2:] == expectation(expected)
+    with command_line():
+        assert notes(run)[-2:] == expectation(expected)
     return expected
 
 
@@ -126,8 +128,9 @@ def test_a_run_without_seeds(tmp_path):
     assert ended.code == 0, ended.err
     expected = check_run(tmp_path / "run")
     assert expected["method"] == "sure pairs and decoys" and expected["seeds"] == 0
-    for line in expectation(expected):
-        assert f"note: {line}\n" in ended.err
+    with command_line():
+        for line in expectation(expected):
+            assert f"note: {line}\n" in ended.err
     assert "expected recall" in ended.err and "other thresholds:" in ended.err
 
 

@@ -124,7 +124,7 @@ def test_the_whole_graph_is_one_subtask():
 
 def test_a_note_names_options_of_the_division_if_nothing_is_divided():
     (_, note) = notes({"division.delta2": 0.1})
-    assert note == "nothing is divided, so division.delta2 has no effect; --subtasks divides"
+    assert note == "nothing is divided, so division.delta2 has no effect; subtasks= divides"
 
 
 def test_a_model_without_measured_costs_is_not_divided():

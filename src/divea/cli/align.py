@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -124,12 +124,13 @@ def align(
 
         divea align pair/task --out run --config settings.yaml
     """
-    from divea.cli.progress import Progress
     from divea.config.executor import ExecutorSettings
     from divea.config.given_names import GivenNames
     from divea.resources.limits import Limits
     from divea.runs.align import align_in
+    from divea.runs.displays import choose_display
     from divea.runs.layout import is_run
+    from divea.runs.progress import Progress
 
     if out is None:
         raise InputError("name a run directory with --out")
@@ -171,18 +172,19 @@ def align(
             seeds,
             skip_unknown_seeds,
             keep_schema,
-            names.files,
+            names.tables,
             skip_unknown_names,
         )
     elif skip_unknown_seeds:
         raise InputError("--skip-unknown-seeds has no effect: the run that is continued has its seeds")
     elif keep_schema:
         raise InputError("--keep-schema has no effect: the run that is continued has its graphs")
-    elif names.files != (None, None) or skip_unknown_names:
+    elif names.tables != (None, None) or skip_unknown_names:
         raise InputError("a file of names has no effect: the run that is continued has its names")
     folder = None if task is None else str(task.absolute())
     try:
-        with _profiled(out, profile), Progress(quiet, verbose) as progress:
+        watched = nullcontext() if quiet else Progress(choose_display(), verbose)
+        with _profiled(out, profile), watched as progress:
             failed = align_in(
                 out,
                 read_task,

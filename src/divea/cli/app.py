@@ -27,6 +27,7 @@ from divea.cli.status import runs, status
 from divea.cli.synth import synth
 from divea.cli.terminal import open_standard_streams, print_note
 from divea.errors import InputError
+from divea.wording import command_line
 
 app = typer.Typer(
     name="divea",
@@ -76,7 +77,8 @@ def main() -> None:
     open_standard_streams()
     try:
         _check_encoding(sys.argv[1:])
-        sys.exit(app(standalone_mode=False))
+        with command_line():
+            sys.exit(app(standalone_mode=False))
     except InputError as error:
         _refuse(str(error), error.exit_code)
     except SystemExit as end:

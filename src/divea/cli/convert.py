@@ -89,7 +89,7 @@ def convert(
         if for_spreadsheet:
             raise InputError("--for-spreadsheet writes a single file, not a task")
         task = open_task(
-            given, source, target, seeds, skip_unknown_seeds, keep_schema, names.files, skip_unknown_names
+            given, source, target, seeds, skip_unknown_seeds, keep_schema, names.tables, skip_unknown_names
         )
         _write_task(task, output, to)
 

@@ -67,7 +67,7 @@ def info(
 
     names = GivenNames.of(source_names, target_names)
     opened = open_task(
-        task, source, target, seeds, skip_unknown_seeds, keep_schema, names.files, skip_unknown_names
+        task, source, target, seeds, skip_unknown_seeds, keep_schema, names.tables, skip_unknown_names
     )
     with working("summarising"):
         summary = summarise(opened)

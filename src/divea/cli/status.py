@@ -27,7 +27,7 @@ def status(
 
         divea status run --json
     """
-    from divea.cli.progress import clock
+    from divea.runs.progress import clock
     from divea.runs.status import status_of
 
     found = status_of(run)

@@ -152,7 +152,7 @@ def resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 def _unknown(path: list[str], schema: dict[str, Any]) -> str:
     known = list(_node(schema, path[:-1]).get("properties", {}))
     elsewhere = [found for found in _paths(schema, schema) if found.endswith(f".{path[-1]}")]
-    close = get_close_matches(path[-1], known, n=1) or elsewhere[:1]
+    close = elsewhere[:1] or get_close_matches(path[-1], known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     group = f"{'.'.join(path[:-1])} has" if len(path) > 1 else "there are"
     return f"unknown setting; {hint}{group} {', '.join(known)}"
@@ -174,6 +174,18 @@ def _paths(node: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> li
     for name, child in resolved(node, schema).get("properties", {}).items():
         paths += [prefix + name, *_paths(child, schema, f"{prefix}{name}.")]
     return paths
+
+
+def flattened(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by path.
+
+    >>> flattened({"model": {"name": "rrea"}})
+    {'model.name': 'rrea'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat
 
 
 def shown_value(value: object) -> str:

@@ -248,6 +248,11 @@ class Settings(Group):
         last_model = self.last_model.plain() if self.last_model.iterations else {"iterations": 0}
         return {**super().plain(), "model": self.model.plain(), "last_model": last_model}
 
+    def _repr_html_(self) -> str:
+        from divea.config.html import as_html
+
+        return as_html(self)
+
     def resolved(self, **chosen: Any) -> Settings:
         """The effective settings: values that were chosen, and the options of every model in use.
 

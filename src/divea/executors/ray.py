@@ -40,6 +40,7 @@ from divea.executors.ray_cluster import (
     within,
 )
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
+from divea.wording import worded
 
 T = TypeVar("T")
 
@@ -182,9 +183,9 @@ class Ray(Executor):
 
         self.is_lost = True
         address = ray.get_runtime_context().gcs_address
+        again = worded(command="the same command", python="the same call")
         return InputError(
-            f"the Ray cluster at {address} is gone; what was solved is kept, and the same command continues "
-            "the run"
+            f"the Ray cluster at {address} is gone; what was solved is kept, and {again} continues the run"
         )
 
     def close(self) -> None:

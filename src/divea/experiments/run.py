@@ -15,6 +15,7 @@ from divea.executors.worker import end_with_parent_process
 from divea.experiments.cell import Cell
 from divea.experiments.run_cell import read_metrics, run_cell
 from divea.resources.machine import cores
+from divea.wording import worded
 
 Metrics = dict[str, dict[str, Any]]
 """Key of a cell -> its figures."""
@@ -64,9 +65,12 @@ def run_cells(
                 try:
                     metrics[cell.key] = done.result()
                 except BrokenProcessPool:
+                    again = worded(
+                        command="repeat the command with fewer --jobs", python="call again with fewer jobs"
+                    )
                     raise InputError(
                         "a worker process ended, perhaps for lack of memory; finished cells are kept: "
-                        "repeat the command with fewer --jobs"
+                        + again
                     ) from None
                 except Exception as error:
                     failures.append(f"{cell}: {type(error).__name__}: {error}")

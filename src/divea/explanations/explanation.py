@@ -111,3 +111,8 @@ class Explanation:
         from divea.explanations.text import as_text
 
         return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from divea.explanations.html import as_html
+
+        return as_html(self)

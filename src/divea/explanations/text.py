@@ -48,7 +48,7 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield "literals that the run learned to compare, in log odds before the weight of attributes:"
         for one in found.literals[:MOST_LITERALS]:
             ours, theirs = (", ".join(values) for values in (one.source_values, one.target_values))
-            properties = f"{_end(one.source_property)}: {ours} | {_end(one.target_property)}: {theirs}"
+            properties = f"{end_of(one.source_property)}: {ours} | {end_of(one.target_property)}: {theirs}"
             yield f"  {one.log_odds:+6.2f}  {one.verdict:14}{properties}"
     if found.runners_up:
         yield ""
@@ -98,9 +98,9 @@ def _entity(entity: Entity) -> str:
 def relation_name(label: str) -> str:
     """The end of a relation's IRI; `inverse of` stays before it."""
     prefix = INVERSE if label.startswith(INVERSE) else ""
-    return prefix + _end(label.removeprefix(INVERSE))
+    return prefix + end_of(label.removeprefix(INVERSE))
 
 
-def _end(label: str) -> str:
+def end_of(label: str) -> str:
     """The end of an IRI, or the label itself."""
     return label.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] if "://" in label else label

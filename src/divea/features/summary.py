@@ -16,6 +16,7 @@ from divea.features.values import ValueKind, kind_of, tokens
 from divea.graphs import AlignmentTask, Attributes, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.types import Ids
+from divea.wording import worded
 
 MOST_PROPERTIES = 100
 """Properties that are listed for each graph: those that most entities have."""
@@ -93,7 +94,10 @@ def warnings_of_features(task: AlignmentTask, summary: dict[str, Any]) -> list[s
     has_names = all(summary[side]["entities with a name"] for side in ("source", "target"))
     has_values = all(_has_other_literals(summary[side]) for side in ("source", "target"))
     what = " or ".join([*(["name"] if has_names else []), *(["attribute value"] if has_values else [])])
-    advice = "give known matches with --seeds, or names with --source-names and --target-names"
+    advice = worded(
+        command="give known matches with --seeds, or names with --source-names and --target-names",
+        python="give known matches as seeds=, or names as source_names= and target_names=",
+    )
     if what:
         return [f"no seeds, and no {what} that is unique in both graphs: little to start from; {advice}"]
     return [f"no seeds, and no names or attribute values to compare: nothing can be aligned; {advice}"]

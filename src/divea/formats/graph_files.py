@@ -19,6 +19,7 @@ from divea.formats.sniff import GRAPH_HEADERS, kind_of, suffix_of
 from divea.graphs import GraphBuilder, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.io import new_file, usable_path
+from divea.wording import worded
 
 COLUMNS = GRAPH_HEADERS[0]
 """The columns of the tables of triples that divea writes."""
@@ -63,13 +64,23 @@ def read_graph_to_align(path: str | Path) -> tuple[KnowledgeGraph, str | None]:
     See `without_schema`. Raises InputError if nothing else is in the file.
     """
     graph = read_graph(path)
-    if kind_of(Path(path)) not in SYNTAX:
-        return graph, None
+    return to_align(graph, path) if kind_of(Path(path)) in SYNTAX else (graph, None)
+
+
+def to_align(graph: KnowledgeGraph, path: str | Path) -> tuple[KnowledgeGraph, str | None]:
+    """A graph of RDF without its schema, and what was left out; see `without_schema`.
+
+    Raises InputError if nothing is left.
+
+    Parameters
+    ----------
+    path
+        Where the graph comes from, for messages.
+    """
     kept, left_out = without_schema(graph)
     if kept.num_entities == 0:
-        raise InputError(
-            "contains only classes and properties; --keep-schema (keep_schema=True) aligns them", path=path
-        )
+        keep = worded(command="--keep-schema", python="keep_schema=True")
+        raise InputError(f"contains only classes and properties; {keep} aligns them", path=path)
     return kept, left_out
 
 
@@ -104,12 +115,7 @@ def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
     names = pa.array(first, LABEL)
     if any(pc.any(pc.is_in(column, value_set=names)).as_py() for column in below) or _has_number(names):
         return
-    is_record = (
-        len(batch) >= _RECORDS
-        and pc.count_distinct(heads).as_py() == len(batch)
-        and not pc.any(pc.is_in(heads, value_set=tails)).as_py()
-        and 2 * pc.count_distinct(relations).as_py() > len(batch)
-    )
+    is_record = looks_like_records(heads, relations, tails)
     if is_record or any(_has_number(column, all_rows=True) for column in (below[0], below[2])):
         shown = ", ".join(name[:40] for name in first)
         raise InputError(
@@ -117,6 +123,16 @@ def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
             "with or without a header",
             path=path,
         )
+
+
+def looks_like_records(heads: pa.Array, relations: pa.Array, tails: pa.Array) -> bool:
+    """Whether rows do not even make a graph: each has its own head, which is no tail, and most a relation."""
+    return bool(
+        len(heads) >= _RECORDS
+        and pc.count_distinct(heads).as_py() == len(heads)
+        and not pc.any(pc.is_in(heads.cast(LABEL), value_set=tails.cast(LABEL))).as_py()
+        and 2 * pc.count_distinct(relations).as_py() > len(heads)
+    )
 
 
 def _has_number(labels: pa.Array, *, all_rows: bool = False) -> bool:

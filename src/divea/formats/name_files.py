@@ -13,11 +13,12 @@ from divea.formats.delimited import first_row, read_columns
 from divea.formats.parquet import column_names, read_label_columns
 from divea.formats.sniff import kind_of
 from divea.graphs import KnowledgeGraph
-from divea.graphs.builder import add_literals, as_one_array
+from divea.graphs.builder import add_literals
 from divea.graphs.labels import LABEL, as_labels
 from divea.graphs.names import GIVEN_NAME
 from divea.io import usable_path
 from divea.types import Ids
+from divea.wording import worded
 
 COLUMNS = ("entity", "name")
 """The columns of a file of names."""
@@ -54,34 +55,40 @@ def read_names(path: str | Path) -> pa.Table:
 
 def add_names(
     graph: KnowledgeGraph,
-    path: str | Path,
+    names: str | Path | pa.Table,
     *,
     skip_unknown: bool = False,
     other: KnowledgeGraph | None = None,
+    argument: str = "names",
 ) -> KnowledgeGraph:
-    """The graph with the names of a file as literals, with the predicate `GIVEN_NAME`.
+    """The graph with names as literals, with the predicate `GIVEN_NAME`.
 
-    Literals that the graph already has are kept, also names that were given before. Raises InputError if
-    the file cannot be read, or if a name is that of an unknown entity.
+    Literals that the graph already has are kept, also names that were given before. Raises InputError if a
+    file cannot be read, or if a name is that of an unknown entity.
 
     Parameters
     ----------
+    names
+        A file, or a table with the columns entity and name.
     skip_unknown
         Leave out names of unknown entities. If all are unknown, InputError is raised nevertheless.
     other
         The other graph of the task: if the names are those of its entities, the message says so.
+    argument
+        What messages call a table.
     """
-    table = read_names(path)
+    table, path = (names, argument) if isinstance(names, pa.Table) else (read_names(names), names)
     labels = without_brackets(table["entity"], graph)
     ids = graph.find(labels)
     is_known = ids >= 0
     if not is_known.all() and not (skip_unknown and is_known.any()):
-        raise InputError(_unknown_message(labels, ids, other), path=path)
-    names = as_one_array(table["name"]).filter(pa.array(is_known))
-    return add_literals(graph, ids[is_known], GIVEN_NAME, names)
+        is_file = not isinstance(names, pa.Table)
+        raise InputError(_unknown_message(labels, ids, other, is_file), path=path)
+    known = as_labels(table["name"]).filter(pa.array(is_known))
+    return add_literals(graph, ids[is_known], GIVEN_NAME, known)
 
 
-def without_brackets(labels: pa.ChunkedArray, graph: KnowledgeGraph) -> pa.Array:
+def without_brackets(labels: pa.Array | pa.ChunkedArray, graph: KnowledgeGraph) -> pa.Array:
     """The labels; an unknown one such as `<http://a.example/x>` without the brackets, if that is known."""
     found = as_labels(labels)
     bare = pc.replace_substring_regex(found, "^<(.+)>$", "\\1")
@@ -117,7 +124,7 @@ def _joined(batches: list[list[pa.Array]]) -> list[pa.ChunkedArray]:
     return [pa.chunked_array([chunk.cast(LABEL) for chunk in column], LABEL) for column in columns]
 
 
-def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None) -> str:
+def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None, is_file: bool) -> str:
     """How many names are of unknown entities, some of these entities, and advice."""
     unknown = labels.filter(pa.array(ids < 0))
     if other is not None and np.count_nonzero(other.find(unknown) >= 0) > len(ids) / 2:
@@ -128,6 +135,7 @@ def _unknown_message(labels: pa.Array, ids: Ids, other: KnowledgeGraph | None) -
     message = f"{len(unknown)} of {len(ids)} names are of unknown entities ({len(distinct)}: {shown}{more})"
     if len(unknown) == len(ids):
         return message
-    if len(unknown) == 1 and ids[0] < 0:
+    if is_file and len(unknown) == 1 and ids[0] < 0:
         return f"{message}; if the first line is a header, its columns must be entity and name"
-    return f"{message}; --skip-unknown-names (skip_unknown_names=True) leaves them out"
+    skip = worded(command="--skip-unknown-names", python="skip_unknown_names=True")
+    return f"{message}; {skip} leaves them out"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from divea.errors import InputError
+from divea.formats.label_columns import labels_of_column, require_label_columns
 from divea.formats.parquet_pages import PageHeaders, Pages, read_pages
 from divea.formats.stream import reading
 from divea.graphs.labels import LABEL
@@ -130,7 +131,7 @@ def read_label_columns(path: Path, names: Sequence[str], *, keep: bool = True) -
         less towards what the file may expand to.
     """
     with _opened(path) as file:
-        _require_label_columns(file.schema_arrow, names, path)
+        require_label_columns(file.schema_arrow, names, path)
         pages = read_pages(path, file, names)
         _refuse_expansion(path, pages.expanded)
         rows = _rows_at_a_time(pages, _most_expanded(path) // len(names))
@@ -138,7 +139,7 @@ def read_label_columns(path: Path, names: Sequence[str], *, keep: bool = True) -
         divisor = 1 if keep or pages.has_shared_starts else _PASSING
         text_bytes = 0
         for table in _batches(file, names, rows):
-            columns = [_labels_of_column(table[name].combine_chunks(), name, path) for name in names]
+            columns = [labels_of_column(table[name].combine_chunks(), name, path) for name in names]
             text_bytes += sum(_text_bytes(column, keep) for column in columns)
             _refuse_expansion(path, text_bytes // divisor)
             yield columns
@@ -172,7 +173,7 @@ def read_label_and_list(path: Path, label: str, values: str) -> Iterator[tuple[p
     much. The lists of a batch may differ in length.
     """
     with _opened(path) as file:
-        _require_label_columns(file.schema_arrow, [label], path)
+        require_label_columns(file.schema_arrow, [label], path)
         _require_list_column(file.schema_arrow, values, path)
         names = [label, values]
         pages = read_pages(path, file, names)
@@ -186,7 +187,7 @@ def read_label_and_list(path: Path, label: str, values: str) -> Iterator[tuple[p
         rows = max(1, min(rows, _BATCH_BYTES // max(8 * length, 1)))
         text_bytes = 0
         for table in _batches(file, names, rows):
-            labels = _labels_of_column(table[label].combine_chunks(), label, path)
+            labels = labels_of_column(table[label].combine_chunks(), label, path)
             text_bytes += _text_bytes(labels, keep=True)
             _refuse_expansion(path, text_bytes)
             yield labels.cast(LABEL), _plain_list(table[values].combine_chunks(), values, path)
@@ -212,19 +213,6 @@ def _plain_list(column: pa.Array, name: str, path: Path) -> pa.Array:
     return column
 
 
-def _require_label_columns(schema: pa.Schema, names: Sequence[str], path: Path) -> None:
-    for name in names:
-        if name not in schema.names:
-            raise InputError(f"has no column '{name}' (found: {', '.join(schema.names)})", path=path)
-        if schema.names.count(name) > 1:
-            raise InputError(f"the column '{name}' appears twice", path=path)
-        kind = schema.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise InputError(f"the column '{name}' is of type {kind}, not text or integer", path=path)
-
-
 def _rows_at_a_time(pages: Pages, most: int) -> int:
     """As many rows as stay below `most` bytes if all of them have the longest value that many can share."""
     return max(1, min(_ROWS, most // max(pages.largest_shared, 1)))
@@ -243,23 +231,6 @@ def _batches(file: pq.ParquetFile, names: Sequence[str], rows: int) -> Iterator[
             pending, rows_pending, bytes_pending = [], 0, 0
     if pending:
         yield pa.Table.from_batches(pending)
-
-
-def _labels_of_column(column: pa.Array, name: str, path: Path) -> pa.Array:
-    column.validate(full=True)
-    if column.null_count:
-        raise InputError(f"the column '{name}' has {column.null_count} missing values", path=path)
-    if pa.types.is_integer(column.type):
-        # Converting each distinct id to text once is several times faster than converting every row.
-        column = column.dictionary_encode()
-    if pa.types.is_dictionary(column.type):
-        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(LABEL))
-        values = column.dictionary
-    else:
-        values = column = column.cast(LABEL)
-    if len(values) and pc.min(pc.binary_length(values)).as_py() == 0:
-        raise InputError(f"the column '{name}' has an empty value", path=path)
-    return column
 
 
 def _text_bytes(labels: pa.Array, keep: bool) -> int:

@@ -64,14 +64,24 @@ def read_rdf(path: Path, syntax: str) -> KnowledgeGraph:
     syntax
         One of `SYNTAX`.
     """
+    return graph_of_statements(parse_file(path, syntax), path)
+
+
+def graph_of_statements(statements: Iterator[Triple], path: str | Path) -> KnowledgeGraph:
+    """The graph of statements, which are terms of pyoxigraph.
+
+    Parameters
+    ----------
+    path
+        Where the statements come from, for messages.
+    """
     builder = GraphBuilder()
-    statements = parse_file(path, syntax)
     while _add_batch(builder, islice(statements, _BATCH), path):
         pass
     return builder.build()
 
 
-def _add_batch(builder: GraphBuilder, statements: Iterator[Triple], path: Path) -> bool:
+def _add_batch(builder: GraphBuilder, statements: Iterator[Triple], path: str | Path) -> bool:
     """Add statements to a graph; returns whether there were any."""
     heads: list[str] = []
     relations: list[str] = []
@@ -101,7 +111,7 @@ def _add_batch(builder: GraphBuilder, statements: Iterator[Triple], path: Path) 
     return bool(heads or literals)
 
 
-def _label(term: object, path: Path) -> str:
+def _label(term: object, path: str | Path) -> str:
     """The label of an IRI or a blank node; an IRI of `to_urn` stays as it is."""
     if isinstance(term, Triple):
         raise InputError("has a statement about a statement (RDF-star), which is not supported", path=path)

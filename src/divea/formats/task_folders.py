@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from divea.errors import InputError
 from divea.formats.graph_files import read_graph, read_graph_to_align
 from divea.formats.layouts import Layout
@@ -15,6 +17,7 @@ from divea.formats.stream import reading
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task, save_task
 from divea.io import new_folder, usable_path
 from divea.registry import LAYOUTS
+from divea.wording import worded
 
 NATIVE = "divea"
 """The name of divea's own layout: memory-mapped arrays, see `divea.graphs.storage`."""
@@ -66,7 +69,7 @@ def read_task(
         seeds = seeds or layout.seeds_file(folder)
     if seeds is not None:
         links = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
-    task = _make_task(source, target, links, seeds)
+    task = task_of(source, target, links, seeds)
     return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
@@ -104,7 +107,7 @@ def read_task_files(
     links = Links.from_pairs([])
     if seeds is not None:
         links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
-    task = _make_task(left, right, links, seeds)
+    task = task_of(left, right, links, seeds)
     return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
@@ -115,14 +118,15 @@ def _read_graph(
         return read_graph(path)
     graph, left_out = read_graph_to_align(path)
     if left_out is not None and add_note is not None:
-        add_note(f"{path}: {left_out} are left out; --keep-schema keeps them")
+        keep = worded(command="--keep-schema", python="keep_schema=True")
+        add_note(f"{path}: {left_out} are left out; {keep} keeps them")
     return graph
 
 
-def _make_task(
+def task_of(
     source: KnowledgeGraph, target: KnowledgeGraph, links: Links, seeds: str | Path | None
 ) -> AlignmentTask:
-    """The task; errors name the file of its seeds."""
+    """The task; errors name where its seeds come from."""
     try:
         return AlignmentTask(source, target, links)
     except InputError as error:
@@ -131,17 +135,24 @@ def _make_task(
 
 def with_names(
     task: AlignmentTask,
-    source_names: str | Path | None,
-    target_names: str | Path | None,
+    source_names: str | Path | pa.Table | None,
+    target_names: str | Path | pa.Table | None,
     *,
     skip_unknown: bool = False,
 ) -> AlignmentTask:
-    """The task with the names of files as literals of its graphs; see `read_task` for the parameters."""
+    """The task with names as literals of its graphs.
+
+    See `read_task` for the parameters; names may also be tables with the columns entity and name.
+    """
     source, target = task.source, task.target
     if source_names is not None:
-        source = add_names(task.source, source_names, skip_unknown=skip_unknown, other=task.target)
+        source = add_names(
+            task.source, source_names, skip_unknown=skip_unknown, other=task.target, argument="source_names"
+        )
     if target_names is not None:
-        target = add_names(task.target, target_names, skip_unknown=skip_unknown, other=task.source)
+        target = add_names(
+            task.target, target_names, skip_unknown=skip_unknown, other=task.source, argument="target_names"
+        )
     return replace(task, source=source, target=target)
 
 
@@ -181,7 +192,25 @@ def resolve_links(
     mappings = read_mappings(path)
     if folder is not None and not is_native(Path(folder)):
         mappings = layout_of(Path(folder)).relabel(Path(folder), mappings)
-    left, right = without_brackets(mappings["source"], source), without_brackets(mappings["target"], target)
+    return links_between(
+        mappings["source"], mappings["target"], source, target, path=path, skip_unknown=skip_unknown
+    )
+
+
+def links_between(
+    left: pa.Array | pa.ChunkedArray,
+    right: pa.Array | pa.ChunkedArray,
+    source: KnowledgeGraph,
+    target: KnowledgeGraph,
+    *,
+    path: str | Path,
+    skip_unknown: bool = False,
+) -> Links:
+    """Links from two columns of labels, row by row; raises InputError if there are none.
+
+    See `Links.from_labels` for the parameters.
+    """
+    left, right = without_brackets(left, source), without_brackets(right, target)
     links = Links.from_labels(left, right, source, target, skip_unknown=skip_unknown, path=path)
     if len(links) == 0:
         raise InputError("no link names entities of both graphs", path=path)
@@ -229,7 +258,8 @@ def layout_of(folder: Path) -> Layout:
         if not folder.exists():
             raise InputError("no such folder", path=folder)
         if not folder.is_dir():
-            raise InputError("is a file; a task is a folder, or use --source and --target", path=folder)
+            two = worded(command="use --source and --target", python="divea.make_task takes two graphs")
+            raise InputError(f"is a file; a task is a folder, or {two}", path=folder)
         for layout in _layouts():
             if layout.recognises(folder):
                 return layout

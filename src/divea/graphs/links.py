@@ -13,6 +13,7 @@ from divea.errors import InputError
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.labels import as_labels
 from divea.types import Ids
+from divea.wording import worded
 
 _LARGEST_ID = np.iinfo(np.int32).max
 
@@ -142,4 +143,5 @@ def _unknown_labels_message(
         relations = labels.filter(pc.is_in(labels, value_set=graph.relations))
         if len(relations):
             return f"{message}; {relations[0].as_py()!r} is a relation, not an entity"
-    return f"{message}; --skip-unknown-seeds leaves them out"
+    skip = worded(command="--skip-unknown-seeds", python="skip_unknown_seeds=True")
+    return f"{message}; {skip} leaves them out"

@@ -11,7 +11,12 @@ from divea.graphs.features import Features
 from divea.graphs.ids import marked
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.links import Links
+from divea.graphs.names import entity_names, readable
+from divea.html_text import table
 from divea.types import Ids
+
+_MOST_EXAMPLES = 3
+"""Entities that a notebook shows."""
 
 
 def _no_links() -> Links:
@@ -55,6 +60,26 @@ class AlignmentTask:
     def unmatched_target(self) -> Ids:
         """The ids of all target entities that are not anchors."""
         return _all_but(self.seeds.target, self.target.num_entities)
+
+    def _repr_html_(self) -> str:
+        graphs = self.source, self.target
+        literals = (0 if graph.attributes is None else len(graph.attributes) for graph in graphs)
+        rows: list[list[object]] = [
+            ["entities", *(graph.num_entities for graph in graphs)],
+            ["relations", *(graph.num_relations for graph in graphs)],
+            ["triples", *(graph.num_triples for graph in graphs)],
+            ["literals", *literals],
+            ["seeds", len(self.seeds), len(self.seeds)],
+            ["best connected", *(", ".join(_examples(graph)) for graph in graphs)],
+        ]
+        return table(["", "source", "target"], rows, "Alignment task")
+
+
+def _examples(graph: KnowledgeGraph) -> list[str]:
+    """The names of the entities with most triples."""
+    most = np.argsort(-graph.degrees, kind="stable")[:_MOST_EXAMPLES].astype(np.int32)
+    names: list[str] = readable(entity_names(graph, ids=most)).to_pylist()
+    return names
 
 
 def _all_but(anchors: Ids, num_entities: int) -> Ids:

@@ -16,6 +16,7 @@ from divea.features.judges import Structure
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import FeatureRows, Features, PairScores, beside_structure
+from divea.wording import worded
 
 Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
 """Returns the feature of this name that was made from this, or computes and keeps it."""
@@ -188,9 +189,12 @@ def starting_pairs(task: AlignmentTask, features: Features) -> Links:
     """What features are sure of. Raises InputError if there is nothing to start from."""
     pairs = sure_pairs(features)
     if not len(pairs) and not len(task.seeds):
+        advice = worded(
+            command="give seeds with --seeds, or names with --source-names and --target-names",
+            python="give seeds to divea.make_task or divea.read_task, or source_names= and target_names=",
+        )
         raise InputError(
             "nothing to start from: the task has no seeds (known matches), and no names or attribute values "
-            "by which pairs can be told; give seeds with --seeds, or names with --source-names and "
-            "--target-names"
+            f"by which pairs can be told; {advice}"
         )
     return pairs

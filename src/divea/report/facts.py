@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.config import Settings
+from divea.config.group import flattened
 from divea.errors import InputError
 from divea.explanations.kept import Kept
 from divea.graphs import KnowledgeGraph
@@ -22,7 +23,6 @@ from divea.runs.expectation import figures_above, percent
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION
 from divea.runs.log import read_log
-from divea.runs.manifest import flattened
 from divea.types import Ids
 
 THRESHOLDS = np.round(np.linspace(0, 1, 101), 2)

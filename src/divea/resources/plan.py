@@ -13,6 +13,7 @@ from divea.resources.budget import job_memory
 from divea.resources.costs import COSTS, DIVISION_SECONDS_PER_ENTITY, cost_of, triples_per_entity
 from divea.resources.limits import Limits
 from divea.resources.machine import MEMORY_SHARE, cores, gpu_memory, total_memory
+from divea.wording import worded
 
 PLANNED_SHARE = 0.9
 """Share of a job's memory that a plan uses; the rest is a margin for what the cost model misses."""
@@ -55,7 +56,8 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
     given = [path for path in given_paths(settings) if path.startswith("division")]
     if plan.subtasks == 1 and given:
         verb = "has" if len(given) == 1 else "have"
-        note = f"nothing is divided, so {', '.join(given)} {verb} no effect; --subtasks divides"
+        divide = worded(command="--subtasks", python="subtasks=")
+        note = f"nothing is divided, so {', '.join(given)} {verb} no effect; {divide} divides"
         plan = Plan(1, None, (*plan.notes, note))
     return plan
 
@@ -69,7 +71,8 @@ def _plan_by_size(task: AlignmentTask, size: int) -> Plan:
 def _plan_by_memory(task: AlignmentTask, settings: Settings, device: str, limits: Limits) -> Plan:
     for model in settings.models():
         if (model.name, device) not in COSTS:
-            note = f"no division: the costs of {model.name} on {device} were not measured; --subtasks divides"
+            divide = worded(command="--subtasks", python="subtasks=")
+            note = f"no division: the costs of {model.name} on {device} were not measured; {divide} divides"
             return Plan(1, None, (note,))
     if device == "cuda":
         memory, jobs_at_once = limits.gpu_memory or int(MEMORY_SHARE * gpu_memory()), 1

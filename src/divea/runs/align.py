@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from divea.config import Settings
+from divea.config.group import flattened
 from divea.division import Subtask
 from divea.errors import CalibrationError, InputError, SubtaskError
 from divea.executors import (
@@ -39,7 +40,7 @@ from divea.runs.evidence import write_evidence
 from divea.runs.expectation import expectation, expected_figures, no_expectation, write_json
 from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
-from divea.runs.manifest import Manifest, flattened, stored_manifest
+from divea.runs.manifest import Manifest, stored_manifest
 from divea.runs.prepare import prepare
 from divea.runs.tables import (
     mappings_table,

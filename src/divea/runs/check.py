@@ -10,7 +10,7 @@ from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.io import is_temporary
 from divea.runs.directory import is_valid_file, read_stored_task
-from divea.runs.finished import open_finished, read_ranked_lists
+from divea.runs.finished import continuing, open_finished, read_ranked_lists
 from divea.runs.journal import read_journal
 from divea.runs.layout import DIVISION, MANIFEST, MAPPINGS, TABLES, TASK, is_result, is_run
 from divea.runs.manifest import Manifest
@@ -50,7 +50,7 @@ def check_run(run: Path) -> Iterator[Finding]:
     if not damaged and all(name in entries for name in (*TABLES, DIVISION)):
         yield from _check_tables(run)
     elif MAPPINGS not in entries:
-        yield Finding("tables", True, f"not written yet; `divea align --out {run}` continues the run")
+        yield Finding("tables", True, f"not written yet; {continuing(run)} continues the run")
 
 
 def _finding(file: str, check: Callable[[], str]) -> Finding:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from divea.config import Settings
 from divea.loop.confidence import threshold_for
+from divea.wording import worded
 
 if TYPE_CHECKING:
     from divea.loop.loop import Outcome
@@ -142,7 +143,8 @@ def _other_thresholds(reached: list[dict[str, Any]], assigned: int) -> str:
     known = [item["precision"] for item in reached]
     if missing := [precision for precision in PRECISIONS if precision not in known]:
         parts.append(f"{_listed(missing)} cannot be reached")
-    return f"other thresholds: precision {', '.join(parts)}; `divea export RUN --precision P` writes them"
+    export = worded(command="`divea export RUN --precision P`", python="Alignment.export(path, precision=P)")
+    return f"other thresholds: precision {', '.join(parts)}; {export} writes them"
 
 
 def _listed(shares: tuple[float, ...] | list[float]) -> str:

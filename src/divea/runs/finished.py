@@ -20,6 +20,7 @@ from divea.runs.layout import DIVISION, MAPPINGS, MAPPINGS_TSV, RANKED, TABLES, 
 from divea.runs.manifest import Manifest
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
+from divea.wording import worded
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,21 @@ def open_finished(path: Path, *, check_large: bool = True) -> FinishedRun:
     """
     manifest = Manifest.load(path)
     if not (path / MAPPINGS).is_file():
-        raise InputError(f"is not finished; `divea align --out {path}` continues it", path=path)
+        raise InputError(f"is not finished; {continuing(path)} continues it", path=path)
     task = read_stored_task(path, manifest) if check_large else load_task(path / TASK)
     large = () if check_large else (RANKED, MAPPINGS, MAPPINGS_TSV)
     damaged = _damaged(path, [name for name in (*TABLES, DIVISION) if name not in large])
     if damaged is not None:
-        raise InputError("is damaged; the command that made the run repairs it", path=path / damaged)
+        repair = worded(command="the command that made the run", python="divea.align with the same arguments")
+        raise InputError(f"is damaged; {repair} repairs it", path=path / damaged)
     return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
+
+
+def continuing(path: Path) -> str:
+    """What continues an unfinished run, as messages name it."""
+    return worded(
+        command=f"`divea align --out {path}`", python=f"divea.align with the same task and out={str(path)!r}"
+    )
 
 
 def _damaged(path: Path, names: Iterable[str]) -> str | None:

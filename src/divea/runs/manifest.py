@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from divea.config import Settings
-from divea.config.group import Group
+from divea.config.group import Group, flattened
 from divea.errors import InputError
 from divea.io import checksum, new_file, require_regular
 from divea.runs.layout import FORMAT, MANIFEST
@@ -102,18 +102,6 @@ def library_versions() -> dict[str, str]:
     import divea
 
     return {"divea": divea.__version__, **{name: version(name) for name in ("torch", "numpy", "scipy")}}
-
-
-def flattened(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by path.
-
-    >>> flattened({"model": {"name": "rrea"}})
-    {'model.name': 'rrea'}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in nested.items():
-        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return flat
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -1,56 +1,48 @@
-"""The progress of a run: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run: its events as lines, and as one live line where there is a display for it."""
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from divea.cli.terminal import print_note
-from divea.errors import printable
+from divea.runs.displays import Display, PlainLines
 from divea.runs.eta import Eta
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 MOST_STEPS = 2
 """The most subtasks whose training steps fit into the live line."""
 
 
 class Progress:
-    """Prints the events of a run to stderr, because stdout is for results."""
+    """Listens to the events of a run and shows them.
 
-    def __init__(self, quiet: bool = False, verbose: bool = False):
-        self._quiet, self._verbose = quiet, verbose
+    Parameters
+    ----------
+    display
+        Where to show them; plain lines on stderr by default.
+    verbose
+        Show a line for every solved subtask and every stage, too.
+    """
+
+    def __init__(self, display: Display | None = None, verbose: bool = False):
+        self._display = PlainLines() if display is None else display
+        self._verbose = verbose
         self._eta = Eta()
         self._stage = "opening the run"
         self._pseudo_seeds = 0
         self._steps: dict[int, str] = {}
         """How far the models of the subtasks are that are being solved, by the first subtask of a job."""
-        self._live: Any = None
 
     def __enter__(self) -> Progress:
-        if not self._quiet and sys.stderr.isatty():
-            from rich.console import Console
-
-            # The line is rendered again several times a second, so that its times keep moving.
-            self._live = Console(stderr=True).status(self)
-            with suppress(OSError):
-                self._live.start()
+        self._display.start(self.live_line)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            with suppress(OSError):
-                self._live.stop()
+        self._display.stop()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        if self._quiet:
-            return
         self._eta.observe(event, facts, time.time())
         handler = getattr(self, f"_on_{event.replace(' ', '_')}", None)
         if handler is not None:
@@ -108,19 +100,13 @@ class Progress:
         self._line("this run is finished")
 
     def _line(self, text: str) -> None:
-        if self._live is None:
-            print_note(text)
-        else:
-            with suppress(OSError):
-                self._live.console.print(printable(text), markup=False, highlight=False)
+        self._display.line(text)
 
-    def __rich__(self) -> Text:
-        """The live line: how far the run is, and how long it has taken and will take."""
-        from rich.text import Text
-
+    def live_line(self) -> str:
+        """How far the run is, and how long it has taken and will take."""
         eta = self._eta
         if eta.began is None:
-            return Text(self._stage)
+            return self._stage
         parts = [self._iteration()]
         if self._stage == "solving":
             parts.append(f"{eta.done} of {eta.subtasks} subtasks")
@@ -129,7 +115,7 @@ class Progress:
         if self._stage == "solving":
             # The line is rendered by another thread than the one that events come from.
             parts += [text for _, text in sorted(self._steps.copy().items())[:MOST_STEPS]]
-        return Text("; ".join([", ".join(parts), *self._times()]))
+        return "; ".join([", ".join(parts), *self._times()])
 
     def _iteration(self) -> str:
         eta = self._eta
