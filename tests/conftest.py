@@ -23,5 +23,5 @@ def shared_data() -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--refresh", action="store_true", help="write what the commands of the tutorials print into the pages"
+        "--refresh", action="store_true", help="write what tutorials and notebooks print into them"
     )

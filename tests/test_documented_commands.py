@@ -23,6 +23,7 @@ from tests.documented import (
     commands_of_page,
 )
 
+
 def documented() -> list[Documented]:
     found = []
     for page in PAGES:

@@ -122,6 +122,11 @@ class Explanation:
     """Why two entities were matched, or why they were not.
 
     `str(explanation)` is a text for people, `explanation.as_dict()` has the same as plain JSON types.
+
+    Examples
+    --------
+    >>> explanation = alignment.explain("http://source.example/resource/E102")  # doctest: +SKIP
+    >>> explanation.confidence, explanation.verdict  # doctest: +SKIP
     """
 
     verdict: str
