@@ -21,12 +21,16 @@ myst_heading_anchors = 4
 # The pages are GitHub's Markdown; these two exist in neither the pages nor on GitHub.
 myst_disable_syntax = ["myst_role", "myst_line_comment"]
 highlight_language = "text"
+# Quotation marks stay as they are written: many are part of code.
+smartquotes = False
 # A reference that leads nowhere is a warning, and `make docs` turns warnings into errors.
 nitpicky = True
 
 html_theme = "furo"
 html_title = "divea"
-html_extra_path = ["site"]
+html_extra_path = ["site/index.html"]
+html_static_path = ["site/static"]
+html_css_files = ["divea.css"]
 html_use_index = False
 html_copy_source = False
 html_show_sourcelink = False
