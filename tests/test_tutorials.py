@@ -1,4 +1,4 @@
-"""Every tutorial, followed from an empty folder, prints what its page says.
+"""Every tutorial and the README, followed from an empty folder, print what their pages say.
 
 A page is followed from top to bottom. The block after "Save this as `NAME`:" is a file that the reader
 writes, and a block of the language `console` holds commands with what they print. Times and amounts of memory
@@ -78,7 +78,11 @@ def test_there_are_tutorials():
     assert {"names.md", "seeds.md", "large.md"} <= {page.name for page in TUTORIALS}
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [*TUTORIALS, pytest.param(ROOT / "README.md", marks=pytest.mark.slow)],
+    ids=lambda page: page.stem,
+)
 def test_a_tutorial_prints_what_it_says(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
