@@ -120,8 +120,8 @@ def template(tmp_path_factory):
         assert divea("align", "pair/task", "--config", "settings.yaml", "--out", "run").code == 0
         shutil.copy("run/mappings.tsv", "mappings.tsv")
         shutil.copytree("run", "demo/run")
-        assert divea("synth", "named", "--entities", 150, "--names", "--seed-share", 0).code == 0
-        named = read_task("named/task")
+        assert divea("synth", "seedless", "--entities", 150, "--names", "--seed-share", 0).code == 0
+        named = read_task("seedless/task")
         write_graph(named.source, "catalogue.nt.gz")
         write_graph(named.target, "wikidata.ttl")
         shutil.copytree("run", "experiments/run")
