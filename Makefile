@@ -4,17 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 RELEASE := .release
+SITE := .site
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint release clean
+.PHONY: help demo docs test test-all lint release clean
 
 help:
 	@echo "make demo      install divea into $(VENV) and run it on two generated graphs without seeds"
-	@echo "make test      lint, check types and layers, build the release, and run the quick tests"
+	@echo "make test      lint, check types and layers, build the release and the site, and run the quick tests"
 	@echo "make test-all  the same, with the slow tests"
 	@echo "make release   build sdist and wheel in dist, and install the wheel into $(RELEASE)"
-	@echo "make clean     remove $(VENV), $(DEMO), $(RELEASE) and dist"
+	@echo "make docs      build the documentation site in $(SITE); a broken link is an error"
+	@echo "make clean     remove $(VENV), $(DEMO), $(RELEASE), $(SITE) and dist"
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -42,7 +44,7 @@ lint: $(VENV)/installed-test
 
 # What tests/test_release.py tests: sdist and wheel, and the wheel in an environment without extras. Folders
 # are among the prerequisites so that a removed file counts as a change.
-PACKAGED := $(shell find src tests docs benchmarks -name __pycache__ -prune -o -print)
+PACKAGED := $(shell find src tests docs benchmarks examples -name __pycache__ -prune -o -print)
 PACKAGED += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile
 
 dist/built: $(VENV)/installed-test $(PACKAGED)
@@ -61,14 +63,22 @@ $(RELEASE)/installed: $(RELEASE)/environment dist/built
 
 release: $(RELEASE)/installed
 
+# Every warning is an error: a link or a heading that does not exist, a page that no list names. The source
+# folder is the root of the repository; docs/conf.py says why.
+docs: $(VENV)/installed-test
+	rm -rf $(SITE)
+	$(BIN)/python -m sphinx --quiet --builder html --conf-dir docs --doctree-dir $(SITE)/.doctrees \
+		--fail-on-warning --keep-going . $(SITE)
+	@echo "the site: $(SITE)/index.html"
+
 # Two processes of one thread each: two of two threads would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
-test: lint release
+test: lint release docs
 	$(PYTEST) -m "not slow"
 
-test-all: lint release
+test-all: lint release docs
 	$(PYTEST)
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(RELEASE) dist
+	rm -rf $(VENV) $(DEMO) $(RELEASE) $(SITE) dist

@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 import sys
+from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
 from textwrap import fill
@@ -19,8 +20,8 @@ from divea.cli.app import app
 from divea.config.group import allowed, resolved
 
 COMMANDS = {one.callback.__name__.replace("_", "-"): one.callback for one in app.registered_commands}
-MISSING = {*(f"command {name}" for name in COMMANDS), *(f"signature divea:{name}" for name in divea.__all__)}
-KINDS = "command|modules|settings|signature"
+MISSING = {*(f"command {name}" for name in COMMANDS), *(f"api divea:{name}" for name in divea.__all__)}
+KINDS = "api|command|modules|settings|signature"
 PART = re.compile(rf"(<!-- generated: ({KINDS}) (\S+) -->).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -64,8 +65,42 @@ def settings(name, node=None, schema=None, path=""):
 def signature(name):
     """A signature, with annotations as they are written in the code."""
     text = name.partition(":")[2] + str(inspect.signature(resolve_name(name))).replace("<factory>", "...")
-    text = re.sub(r"(?<!,) ", "\xa0", re.sub(r"(: |-> )'(.*?)'", r"\1\2", text))  # lines break after commas
+    text = re.sub(r"\(self(, )?", "(", re.sub(r"(: |-> )'(.*?)'", r"\1\2", text))
+    text = re.sub(r"(?<!,) ", "\xa0", text)  # lines break after commas
     yield "```text\n" + fill(text, 100, subsequent_indent="    ").replace("\xa0", " ") + "\n```"
+
+
+def api(name):
+    """The signature and the docstring of a function; of a class, also those of its members."""
+    found = resolve_name(name)
+    if not hasattr(found, "model_fields"):  # a page of its own lists the settings
+        yield from signature(name)
+    yield from _prose(inspect.getdoc(found))
+    if not inspect.isclass(found):
+        return
+    members = {key: one for key, one in vars(found).items() if not key.startswith("_")}
+    values = {key: one for key, one in members.items() if isinstance(one, property | cached_property)}
+    rows = [(f"`{key}`", one.__doc__) for key, one in values.items() if one.__doc__]
+    if rows:
+        yield _table([("attribute", "meaning"), ["---"] * 2, *rows])
+    for key, one in members.items():
+        if inspect.isfunction(getattr(one, "__func__", one)) and one.__module__.startswith("divea."):
+            yield f"#### {found.__name__}.{key}"
+            yield from signature(f"{name}.{key}")
+            yield from _prose(inspect.getdoc(one))
+
+
+def _prose(docstring):
+    """A docstring in Markdown: paragraphs, a table of parameters, and examples."""
+    text, *sections = re.split(r"^(\w+)\n-+\n", docstring + "\n", flags=re.MULTILINE)
+    yield from (fill(paragraph, 100) for paragraph in text.strip().split("\n\n"))
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        if title == "Parameters":
+            parts = re.findall(r"^(\S.*)\n((?:(?: +.*)?\n)+)", body, re.MULTILINE)
+            rows = [(", ".join(f"`{one}`" for one in names.split(", ")), about) for names, about in parts]
+            yield _table([("parameter", "meaning"), ["---"] * 2, *rows])
+        elif title == "Examples":
+            yield "```pycon\n" + re.sub(r" +# doctest:.*", "", body).strip() + "\n```"
 
 
 def modules(name):

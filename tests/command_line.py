@@ -21,11 +21,26 @@ class Ended:
     code: int
     out: str
     err: str
+    shown: str
+    """Both streams in the order of writing, as a terminal shows them."""
+
+
+class Stream(io.StringIO):
+    """Keeps what is written, and writes it to another stream as well."""
+
+    def __init__(self, other: io.StringIO):
+        super().__init__()
+        self._other = other
+
+    def write(self, text: str) -> int:
+        self._other.write(text)
+        return super().write(text)
 
 
 def divea(*arguments: object) -> Ended:
     """Run the command in this process."""
-    out, err = io.StringIO(), io.StringIO()
+    shown = io.StringIO()
+    out, err = Stream(shown), Stream(shown)
     code = 0
     with (
         patch.object(sys, "argv", ["divea", *map(str, arguments)]),
@@ -36,7 +51,7 @@ def divea(*arguments: object) -> Ended:
             main()
         except SystemExit as end:
             code = 0 if end.code is None else int(end.code)
-    return Ended(code, out.getvalue(), err.getvalue())
+    return Ended(code, out.getvalue(), err.getvalue(), shown.getvalue())
 
 
 def python(code: str) -> str:

@@ -19,3 +19,9 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the real data sets (../shared/data) are not on this machine")
     return SHARED
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--refresh", action="store_true", help="write what tutorials and notebooks print into them"
+    )

@@ -2,11 +2,8 @@
 
 import inspect
 import re
-import shlex
 import shutil
-import textwrap
 from contextlib import chdir
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -16,81 +13,21 @@ import typer
 from divea.cli.app import app
 from divea.formats import read_task, write_graph
 from tests.command_line import Ended, divea
-
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-NOT_RUN = {
-    r"--device cuda|--gpu-memory": "needs a GPU",
-    r"--executor ray": "needs a Ray cluster",
-    r"features\.(given|encoder)\.": "needs files of vectors, or a text encoder",
-    r"\.\./shared|divea reproduce|dbp15k/|info zh_en": "reads data sets that are not in the repository",
-    r"\bPAIR\b|\bRUN\b|\bNAME\b|\bOUT\b|\bTASK\b|--entities [NX]\b": "holds a placeholder",
-    r"^/usr/bin/time": "takes minutes",
-}
-"""Commands that are parsed and not run, by a pattern, with the reason."""
-
-OTHER_PROGRAMS = {
-    r"make (demo|test|test-all|clean)": "CI runs it",
-    r"source \.venv/bin/activate|pip install ": "changes the environment",
-    r"ray (start|stop)": "needs a Ray cluster",
-    r"python -m benchmarks ": "tests/test_benchmarks.py runs every benchmark on small data",
-    r"python docs/generate\.py": "tests/test_docs.py runs it",
-}
-"""Commands of other programs, by how they start, with the reason why they are not run here."""
-
-
-@dataclass(frozen=True)
-class Documented:
-    """A command, and where it is written."""
-
-    place: str
-    command: str
-    printed: str = ""
-    """What the documentation says that it prints; empty if it does not say."""
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.command[:60]}"
-
-    @property
-    def words(self) -> list[str]:
-        return shlex.split(self.command, comments=True)
-
-    @property
-    def reason(self) -> str | None:
-        """Why the command is not run; None if it is."""
-        return next((reason for pattern, reason in NOT_RUN.items() if re.search(pattern, self.command)), None)
-
-
-def commands_of(place: str, text: str) -> list[Documented]:
-    """The commands of a code block: lines after a `$`, or every line if there is none."""
-    lines = textwrap.dedent(text).replace("\\\n", " ").splitlines()
-    if not any(line.startswith("$ ") for line in lines):
-        return [Documented(place, line) for line in lines if is_command(line)]
-    found: list[Documented] = []
-    for line in lines:
-        if line.startswith("$ "):
-            found.append(Documented(place, line[2:]))
-        elif found:
-            last = found.pop()
-            found.append(Documented(place, last.command, f"{last.printed}{line}\n"))
-    return found
-
-
-def is_command(line: str) -> bool:
-    # "divea align would make 2 subtasks" is what `divea plan` prints.
-    return bool(re.match(r"divea (?!align would)|" + "|".join(OTHER_PROGRAMS), line))
+from tests.documented import (
+    BLOCK,
+    OTHER_PROGRAMS,
+    PAGES,
+    ROOT,
+    Documented,
+    commands_of,
+    commands_of_page,
+)
 
 
 def documented() -> list[Documented]:
     found = []
     for page in PAGES:
-        text = page.read_text()
-        for block in BLOCK.finditer(text):
-            if block[1] in ("", "sh", "bash", "console"):
-                line = text[: block.start()].count("\n") + 1
-                found += commands_of(f"{page.relative_to(ROOT)}:{line}", block[2])
+        found += commands_of_page(page)
     # Commands that are documented twice are run once.
     for item in app.registered_commands:
         _, _, examples = (inspect.getdoc(item.callback) or "").partition("Example")
@@ -101,6 +38,7 @@ def documented() -> list[Documented]:
 
 ALL = documented()
 OURS = [item for item in ALL if item.words[0] == "divea" and item.words[1:]]
+RUN_HERE = [item for item in OURS if item.reason is None and not item.is_of_tutorial]
 PROGRAM = typer.main.get_command(app)
 
 
@@ -111,7 +49,9 @@ def test_commands_are_found():
     assert len(OURS) > 60
 
 
-@pytest.mark.parametrize("item", [item for item in ALL if item.words[0] != "divea"], ids=str)
+@pytest.mark.parametrize(
+    "item", [item for item in ALL if item.words[0] != "divea" and not item.is_of_tutorial], ids=str
+)
 def test_commands_of_other_programs_are_known(item):
     assert any(re.match(pattern, item.command) for pattern in OTHER_PROGRAMS), item
 
@@ -120,7 +60,7 @@ def test_commands_of_other_programs_are_known(item):
 def test_a_command_can_be_parsed(item):
     if item.words[1] in ("--help", "--version"):
         return
-    words = item.words[1 : item.words.index(">")] if ">" in item.words else item.words[1:]
+    words = item.arguments
     assert words[0] in PROGRAM.commands
     if words[1:] == ["--help"]:
         return
@@ -180,12 +120,10 @@ def template(tmp_path_factory):
         assert divea("align", "pair/task", "--config", "settings.yaml", "--out", "run").code == 0
         shutil.copy("run/mappings.tsv", "mappings.tsv")
         shutil.copytree("run", "demo/run")
-        assert divea("synth", "demo-names", "--entities", 150, "--names", "--seed-share", 0).code == 0
-        named = read_task("demo-names/task")
+        assert divea("synth", "seedless", "--entities", 150, "--names", "--seed-share", 0).code == 0
+        named = read_task("seedless/task")
         write_graph(named.source, "catalogue.nt.gz")
         write_graph(named.target, "wikidata.ttl")
-        made = divea("align", "demo-names/task", "--config", "settings.yaml", "--out", "demo-names/run")
-        assert made.code == 0, made
         shutil.copytree("run", "experiments/run")
         shutil.copytree("run", "whole")
         assert divea("divide", "pair/task", "-n", 2, "--out", "parts").code == 0
@@ -197,7 +135,7 @@ def run(item: Documented) -> Ended:
     """Run the command in the working directory; what it writes is removed before."""
     words = item.words
     redirected = words[words.index(">") + 1] if ">" in words else None
-    words = words[1 : words.index(">")] if ">" in words else words[1:]
+    words = item.arguments
     context = PROGRAM.commands[words[0]].make_context(words[0], words[1:])
     written = [context.params.get(name) for name in ("out", "output")]
     for path in (Path(path) for path in written if path is not None):
@@ -220,8 +158,8 @@ HEAVY = re.compile(r"--entities \d{4,}|divea align (?!.*--config)")
     "item",
     [
         pytest.param(item, marks=[pytest.mark.slow] if HEAVY.search(item.command) else [])
-        for item in OURS
-        if item.reason is None and not item.printed and item.words[1] not in ("--help", "--version")
+        for item in RUN_HERE
+        if not item.printed and item.words[1] not in ("--help", "--version")
     ],
     ids=str,
 )
@@ -234,7 +172,7 @@ def test_a_command_runs_as_it_stands(item, template, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "item",
-    [item for item in OURS if item.printed and "demo" not in item.command and not item.reason],
+    [item for item in RUN_HERE if item.printed and not item.place.startswith("README")],
     ids=str,
 )
 def test_a_command_prints_what_its_page_says(item, template, tmp_path, monkeypatch):
@@ -243,18 +181,6 @@ def test_a_command_prints_what_its_page_says(item, template, tmp_path, monkeypat
     ended = run(item)
     # A long message is wrapped on the page.
     assert item.printed.split() == (ended.out + ended.err).split()
-
-
-@pytest.mark.slow
-def test_the_demo_of_the_readme_prints_what_the_readme_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    steps = [item for item in OURS if item.printed and "demo" in item.command]
-    assert len(steps) >= 4
-    for item in steps:
-        ended = divea(*item.words[1:])
-        assert ended.code == 0, ended
-        for line in item.printed.splitlines():
-            assert line in (ended.out + ended.err).splitlines(), (item.command, line)
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_package_and_nothing_else():
     assert f"divea-{__version__}.dist-info/licenses/LICENSE" in names
 
 
-def test_the_sdist_holds_sources_tests_and_docs_but_no_data():
+def test_the_sdist_holds_sources_tests_docs_and_examples_but_no_data():
     with tarfile.open(SDIST) as sdist:
         members = [member for member in sdist.getmembers() if not member.isdir()]
     assert all(member.isreg() for member in members), "a release holds no links"
@@ -80,6 +80,8 @@ def test_the_sdist_holds_sources_tests_and_docs_but_no_data():
     expected |= {"Makefile", "pyproject.toml", "constraints.txt", "src/divea/py.typed"}
     for folder in ("src", "tests", "docs", "benchmarks"):
         expected |= {f"{folder}/{name}" for name in modules_in(ROOT / folder)}
+    expected |= {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.ipynb")}
+    expected |= {f"docs/{path.relative_to(ROOT / 'docs')}" for path in (ROOT / "docs").rglob("*.md")}
     assert expected <= names
     assert {name for name in names if name.startswith(".")} <= {".gitignore"}
     assert {name for name, size in sizes.items() if size > LARGEST} == set()

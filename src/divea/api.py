@@ -187,6 +187,10 @@ class Alignment:
     def save(self, path: str | Path) -> None:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
         .rdf.
+
+        Examples
+        --------
+        >>> alignment.save("mappings.sssom.tsv")  # doctest: +SKIP
         """
         write_mappings(self.mappings, usable_path(path))
 

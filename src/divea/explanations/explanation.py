@@ -77,6 +77,11 @@ class Explanation:
 
     `str(explanation)` is a text for people, `explanation.save("why.svg")` draws the two neighbourhoods, and
     `explanation.as_dict()` has everything as plain JSON types.
+
+    Examples
+    --------
+    >>> explanation = alignment.explain("http://source.example/resource/E102")  # doctest: +SKIP
+    >>> explanation.confidence, explanation.verdict  # doctest: +SKIP
     """
 
     verdict: str
