@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-WINDOWS = {"desktop": (1280, 1500), "phone": (390, 1500)}
+WINDOWS = {"desktop": (1280, 1150), "phone": (390, 1500)}
 
 
 def main(report):
@@ -35,7 +35,7 @@ def main(report):
 def _take(page, name):
     """Write a picture with few colours: a third of the size, and the same to the eye."""
     picture = Image.open(BytesIO(page.screenshot()))
-    picture.quantize(64).save(IMAGES / name, optimize=True)
+    picture.quantize(160).save(IMAGES / name, optimize=True)
 
 
 if __name__ == "__main__":
