@@ -8,6 +8,7 @@ the agreement of the relations that lead to them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +164,15 @@ def matching_neighbours(
         for (one, other), share in zip(found, shares, strict=True)
     ]
     return sorted(rows, key=lambda row: (-row.share, task.source.entities[row.source].as_py()))
+
+
+def carrying(share: float, shares: Sequence[float]) -> int:
+    """How many of the first shares add up to at least this one.
+
+    >>> carrying(0.75, [0.5, 0.3, 0.2])
+    2
+    """
+    return min(int(np.searchsorted(np.cumsum(shares), share - 1e-9)) + 1, len(shares))
 
 
 @dataclass(frozen=True)
