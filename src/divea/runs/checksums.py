@@ -16,14 +16,20 @@ from divea.graphs.labels import LABEL
 from divea.io import checksum, file_checksum
 from divea.runs.layout import files_of
 
+REJECTED = "rejected pairs"
+"""The name of the checksum of the rejected pairs. A task without them has none, as in earlier releases."""
+
 
 def task_checksums(task: AlignmentTask) -> dict[str, str]:
     """The checksum of each part of a task, by a name that a user understands."""
-    return {
+    found = {
         "source graph": _graph_checksum(task.source),
         "target graph": _graph_checksum(task.target),
         "seeds": checksum(task.seeds.pairs),
     }
+    if len(task.rejected):
+        found[REJECTED] = checksum(task.rejected.pairs)
+    return found
 
 
 def folder_checksum(place: Path, folder: str) -> str:
