@@ -56,9 +56,10 @@ def read_task(
     KnowledgeGraph(80 entities, 5 relations, 397 triples)
     """
     folder = usable_path(folder)
+    rejected = Links.from_pairs([])
     if is_native(folder):
         task = load_task(folder)
-        source, target, links = task.source, task.target, task.seeds
+        source, target, links, rejected = task.source, task.target, task.seeds, task.rejected
     else:
         layout = layout_of(folder)
         source, target = layout.read_graphs(folder)
@@ -66,7 +67,7 @@ def read_task(
         seeds = seeds or layout.seeds_file(folder)
     if seeds is not None:
         links = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
-    task = _make_task(source, target, links, seeds)
+    task = _make_task(source, target, links, seeds, rejected)
     return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
@@ -104,7 +105,7 @@ def read_task_files(
     links = Links.from_pairs([])
     if seeds is not None:
         links = resolve_links(seeds, left, right, skip_unknown=skip_unknown_seeds)
-    task = _make_task(left, right, links, seeds)
+    task = _make_task(left, right, links, seeds, Links.from_pairs([]))
     return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
@@ -120,11 +121,11 @@ def _read_graph(
 
 
 def _make_task(
-    source: KnowledgeGraph, target: KnowledgeGraph, links: Links, seeds: str | Path | None
+    source: KnowledgeGraph, target: KnowledgeGraph, links: Links, seeds: str | Path | None, rejected: Links
 ) -> AlignmentTask:
     """The task; errors name the file of its seeds."""
     try:
-        return AlignmentTask(source, target, links)
+        return AlignmentTask(source, target, links, rejected=rejected)
     except InputError as error:
         raise InputError(str(error), path=str(seeds)) from error
 
@@ -214,7 +215,9 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
         raise InputError(f"unknown layout {layout!r}; choose from {', '.join((NATIVE, *LAYOUTS.names()))}")
     writer: Layout = LAYOUTS.load(layout)()
     with new_folder(folder) as temporary:
-        return writer.write(task, temporary)
+        notes = writer.write(task, temporary)
+    count = len(task.rejected)
+    return [*notes, f"{count} rejected pairs are left out"] if count else notes
 
 
 def is_native(folder: Path) -> bool:
