@@ -15,7 +15,6 @@ from divea.errors import InputError
 from divea.formats.sheets import write_sheet
 from divea.io import usable_path
 from divea.runs.finished import FinishedRun, RankedLists
-from divea.types import Ids
 
 Numbers = npt.NDArray[np.float64]
 
@@ -30,7 +29,7 @@ def review(
 ) -> pa.Table:
     """Write the assigned pairs of a run that are worth a person's time, the most valuable first.
 
-    A pair is worth the doubt about it times the doubt that its verdict settles, there and around it.
+    A pair is worth the doubt about it, times what its verdict passes on: see `divea.curation.worth`.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def review(
         raise InputError("the run assigned no pairs, so there is nothing to review", path=run.path)
     doubt = np.zeros(run.task.source.num_entities)
     doubt[lists.assigned.source] = doubts(lists)
-    chosen, _ = choose(run.task.source, doubt, doubt, pairs, run.manifest.settings.random_seed)
+    chosen = choose(run.task.source, doubt, pairs, random_seed=run.manifest.settings.random_seed)
     row = np.searchsorted(lists.assigned.source, chosen)
     wanted = run.manifest.settings.features.names
     table = sheet_table(
@@ -79,14 +78,9 @@ def doubts(lists: RankedLists) -> Numbers:
 
 def margins(lists: RankedLists) -> Numbers:
     """The score of each assigned pair minus that of the best other candidate, from 0 to 1."""
-    row = rows_of(lists, lists.assigned.source)
+    by_source = np.argsort(lists.matches.source)
+    row = by_source[np.searchsorted(lists.matches.source[by_source], lists.assigned.source)]
     scores = lists.matches.score[row, :2]
     runner_up = scores[:, 1] if scores.shape[1] > 1 else np.zeros(len(row), np.float32)
     rival = np.where(lists.rank == 1, np.where(np.isfinite(runner_up), runner_up, 0), scores[:, 0])
     return np.clip(lists.score.astype(np.float64) - rival, 0, 1)
-
-
-def rows_of(lists: RankedLists, sources: Ids) -> npt.NDArray[np.int64]:
-    """The row of each source in the ranked lists."""
-    by_source = np.argsort(lists.matches.source)
-    return np.asarray(by_source[np.searchsorted(lists.matches.source[by_source], sources)])

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from divea.curation.review import margins, rows_of
+from divea.curation.review import margins
 from divea.curation.sheet import check_request, sheet_table
-from divea.curation.worth import Surroundings, choose
+from divea.curation.worth import choose
 from divea.errors import InputError
 from divea.formats import read_task
 from divea.formats.sheets import sheet_suffix, write_sheet
@@ -81,8 +81,8 @@ def suggest_for_task(
     is_free = ~marked(task.seeds.source, task.source.num_entities)
     if not is_free.any():
         raise InputError("every source entity is a seed, so nothing is left to label")
-    doubt = is_free * (1 - Surroundings(task.source).settled(task.seeds.source))
-    chosen, _ = choose(task.source, doubt, is_free.astype(np.float64), entities, random_seed)
+    own = is_free.astype(np.float64)
+    chosen = choose(task.source, own, entities, known=task.seeds.source, random_seed=random_seed)
     table = sheet_table(task, chosen, np.full(len(chosen), -1, dtype=np.int32))
     write_sheet(table, path, for_spreadsheet=for_spreadsheet)
     return table
@@ -94,26 +94,23 @@ def suggest_for_run(
     """A sheet of entities that are chosen by structure and by doubt, with the candidates of the run."""
     check_request("entities", entities, path, run.path)
     task, settings = run.task, run.manifest.settings
-    doubt = np.zeros(task.source.num_entities)
+    size = task.source.num_entities
+    own, target, confidence = np.zeros(size), np.full(size, -1, dtype=np.int32), np.full(size, np.nan)
+    # An entity is in doubt unless a target was assigned to it; its best candidate stands in the sheet.
     has_candidates = lists.matches.best >= 0
     listed = lists.matches.source[has_candidates]
-    if not len(listed):
-        raise InputError("the run has no candidates, so there is nothing to suggest", path=run.path)
-    doubt[task.unmatched_source] = 1
-    doubt[lists.assigned.source] = 1 - certainties(lists)
-    own = np.where(marked(listed, len(doubt)), doubt, 0)
-    chosen, _ = choose(task.source, doubt, own, entities, settings.random_seed)
-    target = lists.matches.best[rows_of(lists, chosen)]
-    confidence = np.full(len(doubt), np.nan)
-    confidence[lists.assigned.source] = lists.confidence
-    is_assigned = marked(lists.assigned.source, len(doubt))[chosen]
-    row = np.minimum(np.searchsorted(lists.assigned.source, chosen), max(len(lists.assigned) - 1, 0))
-    target = np.where(is_assigned, lists.assigned.target[row], target) if len(lists.assigned) else target
+    own[listed], target[listed] = 1, lists.matches.best[has_candidates]
+    assigned = lists.assigned.source
+    own[assigned], target[assigned] = 1 - certainties(lists), lists.assigned.target
+    confidence[assigned] = lists.confidence
+    if not own.any():
+        raise InputError("the run is in doubt about nothing, so there is nothing to suggest", path=run.path)
+    chosen = choose(task.source, own, entities, known=task.seeds.source, random_seed=settings.random_seed)
     wanted = settings.features.names
     table = sheet_table(
         task,
         chosen,
-        target.astype(np.int32),
+        target[chosen],
         names=(wanted.source, wanted.target),
         matched=lists.assigned,
         confidence=confidence[chosen],
