@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from divea.api import Alignment, align
+from divea.config import parse_assignment
 from divea.formats.sheets import ACCEPT, REJECT, write_sheet
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.labels import LABEL
@@ -71,9 +72,16 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
 def aligned(
     task: AlignmentTask, out: Path, options: argparse.Namespace, reviewed: Sequence[Path] = ()
 ) -> Alignment:
-    """A run of structure alone, with default settings."""
+    """A run of structure alone, with default settings and those of the option --set."""
+    changes = dict(parse_assignment(text) for text in options.set)
     return align(
-        task, reviewed=reviewed, features="none", subtasks=options.subtasks, out=out, device=options.device
+        task,
+        reviewed=reviewed,
+        features="none",
+        subtasks=options.subtasks,
+        out=out,
+        device=options.device,
+        **changes,
     )
 
 

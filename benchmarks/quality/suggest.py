@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import DBP15K, DataSet, Figures, Needs, Value, add_data, add_device, say
+from benchmarks.common import DBP15K, DataSet, Figures, Needs, Value, add_data, add_device, add_settings, say
 from benchmarks.common.curation import aligned, filled_in, hits_at_1, random_links, without_sources
 from divea.api import Alignment
 from divea.curation import suggest
@@ -35,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=int, default=5, help="random draws that suggestions are compared with"
     )
     parser.add_argument("--subtasks", type=int, default=1)
+    add_settings(parser, "iterations=2")
 
 
 def run(options: argparse.Namespace) -> Figures:
