@@ -90,13 +90,12 @@ def in_rounds(
 ) -> tuple[Alignment, np.ndarray, int]:
     """The run after all rounds, the entities that were suggested, and how many had no counterpart."""
     asked = np.zeros(0, dtype=np.int32)
+    sheets: list[Path] = []
     wasted = 0
     for number in range(options.rounds):
         sheet = folder / f"labels{number}.tsv"
-        # Entities that were asked about in vain are not asked about again.
-        table = suggest(alignment.path, sheet, options.labels + wasted)
-        is_new = ~np.isin(alignment.task.source.find(table["source"]), asked)
-        table = table.take(np.flatnonzero(is_new)[: options.labels])
+        table = suggest(alignment.path, sheet, options.labels, asked=sheets)
+        sheets.append(sheet)
         labelled = filled_in(table, sheet, gold, alignment.task)
         asked = np.concatenate([asked, labelled.sources])
         wasted += len(table) - len(labelled.accepted)

@@ -222,6 +222,18 @@ def test_suggestions_keep_away_from_seeds_and_leave_them_out(tmp_path):
     ]
 
 
+def test_entities_of_earlier_sheets_are_left_out(alignment, tmp_path):
+    first, second = tmp_path / "one.tsv", tmp_path / "two.csv"
+    seen = set(divea.suggest(alignment.path, first, 20)["source"].to_pylist())
+    more = set(divea.suggest(alignment.path, second, 20, asked=[first])["source"].to_pylist())
+    assert len(seen | more) == 40
+    third = divea.suggest(alignment.task, tmp_path / "three.tsv", 1000, asked=[first, second])
+    assert not set(third["source"].to_pylist()) & (seen | more)
+    assert len(third) + 40 + len(alignment.task.seeds) == alignment.task.source.num_entities
+    with pytest.raises(InputError, match="nothing is left to label"):
+        divea.suggest(alignment.task, tmp_path / "four.tsv", asked=[first, second, tmp_path / "three.tsv"])
+
+
 @pytest.mark.parametrize("count", [0, -1, 100_001, True, 2.5])
 def test_impossible_numbers_are_refused(alignment, tmp_path, count):
     with pytest.raises(InputError, match="pairs: expected a whole number from 1 to 100000"):
@@ -267,6 +279,9 @@ def test_rejected_pairs_are_absent_from_the_next_run(reviewed, tmp_path):
         assert (pairs & rejected == set()) == is_new
     assert len(new.task.rejected) == 25
     assert "rejected pairs" in json.loads((tmp_path / "run" / "manifest.json").read_text())["task"]
+    source, target = next(iter(rejected))
+    assert new.explain(source, target).verdict == "not matched: a review rejected this pair"
+    assert "25 rejected pairs" in command("info", tmp_path / "run" / "task").out
     # The run continues without the sheet, and refuses another one.
     before = tables(tmp_path / "run")
     assert command("align", "--out", tmp_path / "run").code == 0

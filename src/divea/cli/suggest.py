@@ -34,6 +34,10 @@ def suggest(
     skip_unknown_seeds: SkipUnknownSeeds = False,
     keep_schema: KeepSchema = False,
     random_seed: RandomSeed = None,
+    asked: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="SHEET", help="Earlier sheet, whose entities are left out. Repeatable."),
+    ] = None,
     for_spreadsheet: ForSpreadsheet = False,
 ) -> None:
     """Write the source entities whose counterparts are worth most to know, the best first.
@@ -52,6 +56,8 @@ def suggest(
 
         divea suggest run -k 50 -o labels.tsv
 
+        divea suggest run -k 50 -o more.tsv --asked sheet.tsv
+
         divea suggest --source a.nt.gz --target b.ttl -k 20 -o labels.csv --for-spreadsheet
     """
     from divea.curation.suggest import suggest_for_run, suggest_for_task
@@ -60,7 +66,6 @@ def suggest(
     from divea.runs.layout import is_run
 
     out = usable_path(out)
-    options = {"for_spreadsheet": for_spreadsheet}
     if task is not None and is_run(usable_path(task)):
         if (
             (source, target, seeds, random_seed) != (None, None, None, None)
@@ -70,9 +75,18 @@ def suggest(
             raise InputError("a run has its graphs, seeds and random seed: give no others", path=task)
         with working(f"choosing entities of {task}"):
             run = open_finished(usable_path(task))
-            table = suggest_for_run(run, read_ranked_lists(run), out, entities, **options)
+            table = suggest_for_run(
+                run, read_ranked_lists(run), out, entities, asked=asked or (), for_spreadsheet=for_spreadsheet
+            )
     else:
         found = open_task(task, source, target, seeds, skip_unknown_seeds, keep_schema)
         with working("choosing entities"):
-            table = suggest_for_task(found, out, entities, random_seed=random_seed or 0, **options)
+            table = suggest_for_task(
+                found,
+                out,
+                entities,
+                asked=asked or (),
+                for_spreadsheet=for_spreadsheet,
+                random_seed=random_seed or 0,
+            )
     print_line(f"{out}: {len(table)} entities; name their counterparts, then align with --reviewed {out}")

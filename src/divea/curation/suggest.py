@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from divea.curation.sheet import check_request, sheet_table
 from divea.curation.worth import choose
 from divea.errors import InputError
 from divea.formats import read_task
-from divea.formats.sheets import sheet_suffix, write_sheet
+from divea.formats.sheets import sheet_suffix, sources_in, write_sheet
 from divea.graphs import AlignmentTask
 from divea.graphs.ids import marked
 from divea.io import usable_path
@@ -28,6 +29,7 @@ def suggest(
     path: str | Path,
     entities: int = 50,
     *,
+    asked: Sequence[str | Path] = (),
     for_spreadsheet: bool = False,
     random_seed: int = 0,
 ) -> pa.Table:
@@ -46,6 +48,8 @@ def suggest(
         The sheet: a .tsv or .csv file; with a run also .sssom.tsv.
     entities
         The most entities to write.
+    asked
+        Earlier sheets; their entities are left out, also those that nobody could label.
     for_spreadsheet
         Write an apostrophe before texts that a spreadsheet would take for formulas.
     random_seed
@@ -65,23 +69,31 @@ def suggest(
         if is_run(folder):
             run = open_finished(folder)
             return suggest_for_run(
-                run, read_ranked_lists(run), path, entities, for_spreadsheet=for_spreadsheet
+                run, read_ranked_lists(run), path, entities, asked=asked, for_spreadsheet=for_spreadsheet
             )
         task = read_task(folder)
-    return suggest_for_task(task, path, entities, for_spreadsheet=for_spreadsheet, random_seed=random_seed)
+    return suggest_for_task(
+        task, path, entities, asked=asked, for_spreadsheet=for_spreadsheet, random_seed=random_seed
+    )
 
 
 def suggest_for_task(
-    task: AlignmentTask, path: Path, entities: int, *, for_spreadsheet: bool = False, random_seed: int = 0
+    task: AlignmentTask,
+    path: Path,
+    entities: int,
+    *,
+    asked: Sequence[str | Path] = (),
+    for_spreadsheet: bool = False,
+    random_seed: int = 0,
 ) -> pa.Table:
     """A sheet of entities that are chosen by structure alone: by how much their labels would reach."""
     check_request("entities", entities, path, None)
     if sheet_suffix(path) == ".sssom.tsv":
         raise InputError("a .sssom.tsv file cannot hold entities without a target; use .tsv", path=path)
-    is_free = ~marked(task.seeds.source, task.source.num_entities)
-    if not is_free.any():
-        raise InputError("every source entity is a seed, so nothing is left to label")
-    own = is_free.astype(np.float64)
+    own = (~marked(task.seeds.source, task.source.num_entities)).astype(np.float64)
+    own[sources_in(asked, task.source)] = 0
+    if not own.any():
+        raise InputError("every source entity is a seed or was asked about, so nothing is left to label")
     chosen = choose(task.source, own, entities, known=task.seeds.source, random_seed=random_seed)
     table = sheet_table(task, chosen, np.full(len(chosen), -1, dtype=np.int32))
     write_sheet(table, path, for_spreadsheet=for_spreadsheet)
@@ -89,7 +101,13 @@ def suggest_for_task(
 
 
 def suggest_for_run(
-    run: FinishedRun, lists: RankedLists, path: Path, entities: int, *, for_spreadsheet: bool = False
+    run: FinishedRun,
+    lists: RankedLists,
+    path: Path,
+    entities: int,
+    *,
+    asked: Sequence[str | Path] = (),
+    for_spreadsheet: bool = False,
 ) -> pa.Table:
     """A sheet of entities that are chosen by structure and by doubt, with the candidates of the run."""
     check_request("entities", entities, path, run.path)
@@ -103,8 +121,9 @@ def suggest_for_run(
     assigned = lists.assigned.source
     own[assigned], target[assigned] = 1 - certainties(lists), lists.assigned.target
     confidence[assigned] = lists.confidence
+    own[sources_in(asked, task.source)] = 0
     if not own.any():
-        raise InputError("the run is in doubt about nothing, so there is nothing to suggest", path=run.path)
+        raise InputError("the run is in doubt about nothing that was not asked about", path=run.path)
     chosen = choose(task.source, own, entities, known=task.seeds.source, random_seed=settings.random_seed)
     wanted = settings.features.names
     table = sheet_table(

@@ -15,7 +15,7 @@ from divea.errors import InputError, printable
 from divea.explanations.literals import LiteralComparison, compared_literals, literals_of
 from divea.explanations.neighbours import edges_of, match_of, matching_neighbours
 from divea.formats.parquet import open_parquet
-from divea.graphs import KnowledgeGraph
+from divea.graphs import KnowledgeGraph, Links
 from divea.graphs.arrays import read_description
 from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
 from divea.runs.evidence import Evidence, Regression, read_evidence
@@ -351,6 +351,8 @@ def _verdict(
                 return "left out of the mappings, because no threshold gives the precision that was set"
             return f"left out of the mappings, because its confidence is below {kept.threshold:.3g}"
         return f"matched; the target is number {place} of the source's ranked list"
+    if len(Links.from_pairs([(source, target)]).intersection(run.task.rejected)):
+        return "not matched: a review rejected this pair"
     if np.isin(target, run.task.seeds.target):
         return "not matched: the target is matched with another source by a seed"
     subtask = next((one for one in run.division.subtasks if np.isin(source, one.unmatched)), None)

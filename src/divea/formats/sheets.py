@@ -23,7 +23,7 @@ from divea.formats.delimited import delimiter_of, write_columns
 from divea.formats.mapping_files import mapping_suffix
 from divea.formats.output import formula_free, require_spreadsheet
 from divea.formats.sniff import kind_of
-from divea.formats.sssom import read_judged, write_sssom
+from divea.formats.sssom import read_judged, read_sssom, write_sssom
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.io import new_file, usable_path
@@ -129,6 +129,22 @@ def with_verdicts(task: AlignmentTask, sheets: Iterable[str | Path]) -> Alignmen
     return replace(task, seeds=task.seeds.union(accepted), rejected=task.rejected.union(rejected))
 
 
+def sources_in(sheets: Iterable[str | Path], graph: KnowledgeGraph) -> Ids:
+    """The source entities of all rows of some sheets, with or without a verdict."""
+    found = [np.zeros(0, dtype=np.int32)]
+    for sheet in sheets:
+        path = usable_path(sheet)
+        is_sssom = kind_of(path) == "sssom"
+        texts = (
+            read_sssom(path).source if is_sssom else [row.source for row in _read_table(path, judged=False)]
+        )
+        ids = _find(texts, graph)
+        for at in np.flatnonzero(ids < 0)[:1].tolist():
+            raise InputError(f"{texts[at][:200]!r} is not an entity of the source graph", path=path)
+        found.append(ids)
+    return np.unique(np.concatenate(found)).astype(np.int32)
+
+
 def _judged(path: Path, task: AlignmentTask) -> Iterator[_Judged]:
     """The verdicts of a sheet."""
     is_sssom = kind_of(path) == "sssom"
@@ -207,8 +223,8 @@ _UNDO: tuple[Callable[[str], str], ...] = (
 )
 
 
-def _read_table(path: Path) -> Iterator[_Row]:
-    """The rows of a .tsv or .csv file that have a verdict."""
+def _read_table(path: Path, *, judged: bool = True) -> Iterator[_Row]:
+    """The rows of a .tsv or .csv file: those that have a verdict, or all."""
     columns: dict[str, int] = {}
     line = 0
     with open_text(path) as stream:
@@ -222,8 +238,9 @@ def _read_table(path: Path) -> Iterator[_Row]:
                 verdict, source, target = (
                     cells[columns[name]] if columns[name] < len(cells) else "" for name in _COLUMNS
                 )
-                if _unquoted(verdict.strip()).strip():
-                    yield _Row(line, _unquoted(verdict.strip()).strip(), source, target)
+                verdict = _unquoted(verdict.strip()).strip()
+                if verdict or (source and not judged):
+                    yield _Row(line, verdict, source, target)
         except UnicodeDecodeError as error:
             raise InputError("is not UTF-8; save it as UTF-8", path=path, line=line + 1) from error
         except csv.Error as error:

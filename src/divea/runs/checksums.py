@@ -47,7 +47,7 @@ def folder_checksum(place: Path, folder: str) -> str:
 
 
 def job_checksum(job: Job) -> str:
-    """The checksum of everything that decides a job's result, except for the graphs."""
+    """The checksum of everything that decides a job's result, except for the task."""
     plain = {
         item.name: getattr(job, item.name)
         for item in fields(job)
