@@ -42,6 +42,7 @@ NAVIGATION = {
     "How-to guides": [
         "docs/guide/questions",
         "docs/guide/align",
+        "docs/guide/review",
         "docs/guide/python",
         "docs/guide/names",
         "docs/guide/features",

@@ -27,6 +27,8 @@ def use_links(links: divea.Links, task: divea.AlignmentTask) -> divea.Links:
     sources, targets = links.labels(task.source, task.target)
     same = divea.Links.from_labels(sources, targets, task.source, task.target, skip_unknown=True)
     assert same == links
+    assert links.without(links) == links.intersection(divea.Links.from_pairs([]))
+    assert links.among(links).all() and len(links.keys) == len(links)
     return links.union(divea.Links.from_pairs([(0, 0)]))
 
 
@@ -34,7 +36,7 @@ def use_task(task: divea.AlignmentTask) -> divea.AlignmentTask:
     sides: tuple[divea.KnowledgeGraph, divea.KnowledgeGraph] = (task.source, task.target)
     for graph, unmatched in zip(sides, (task.unmatched_source, task.unmatched_target), strict=True):
         assert len(unmatched) + len(task.seeds) == graph.num_entities
-    assert task.features == ()
+    assert task.features == () and len(task.rejected) == 0
     return divea.AlignmentTask(task.source, task.target, task.seeds)
 
 
@@ -73,6 +75,10 @@ def use_alignment(alignment: divea.Alignment, gold: divea.Links, folder: Path) -
     except divea.InputError as error:
         assert "no confidence" in str(error)
     assert len(alignment.to_pandas()) == alignment.to_polars().height == alignment.mappings.num_rows
+    sheet = alignment.review(folder / "sheet.tsv", pairs=2, for_spreadsheet=True)
+    assert 0 < sheet.num_rows <= 2
+    assert divea.suggest(task, folder / "labels.tsv", 1).num_rows == 1
+    assert divea.suggest(path, folder / "labels.tsv", entities=1, for_spreadsheet=True).num_rows == 1
     first: str = alignment.mappings["source"][0].as_py()
     explanation: divea.Explanation = alignment.explain(first)
     explanation.save(folder / "why.svg")

@@ -1,5 +1,6 @@
 """The benchmarks as a system: all are listed and explained, and what they share works."""
 
+import argparse
 import json
 import re
 import shlex
@@ -29,8 +30,10 @@ from benchmarks.common import (
     write_record,
 )
 from benchmarks.common.records import PAGE, ROOT
+from benchmarks.quality import review, suggest
 from divea import InputError
 from divea.graphs.planted import planted_pair
+from tests.runs.tiny import PAIR
 
 NAMES = [benchmark.name for benchmark in all_benchmarks()]
 
@@ -280,3 +283,20 @@ def test_a_benchmark_runs_from_end_to_end(capsys):
         assert row["triples"] > 300
         assert row["divea"]["median"] > 0
         assert row["time ratio"]["rounds"] == 1
+
+
+def test_gold_plays_the_reviewer_and_names_counterparts():
+    options = argparse.Namespace(
+        pairs=15, seeds=1, subtasks=1, device="cpu", start=0.2, labels=6, rounds=2, set=["iterations=2"]
+    )
+    test = PAIR.gold.without(PAIR.task.seeds)
+    before, reviewed, random = review.compare(PAIR.task, test, options)
+    judged = [reviewed.get(kind, 0) for kind in ("accepted", "corrected", "rejected", "not judged")]
+    assert sum(judged) == 15 and judged[0] + judged[1] > 5
+    assert random["accepted"] == 15 and before["gain"] == 0
+    start, suggested, random = suggest.compare(PAIR.task, PAIR.gold, options)
+    assert start["seeds"] == round(0.2 * len(PAIR.gold))
+    assert suggested["seeds"] == start["seeds"] + 12 - suggested["wasted"]
+    assert random["seeds"] == start["seeds"] + 12
+    for row in (before, reviewed, start, suggested, random):
+        assert 0 <= row["hits@1 of the rest"] <= 1

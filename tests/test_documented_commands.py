@@ -119,6 +119,9 @@ def template(tmp_path_factory):
         Path("settings.yaml").write_text(small)
         assert divea("align", "pair/task", "--config", "settings.yaml", "--out", "run").code == 0
         shutil.copy("run/mappings.tsv", "mappings.tsv")
+        assert divea("review", "run", "-o", "sheet.tsv").code == 0
+        *top, first, second = Path("sheet.tsv").read_text().splitlines()[:4]
+        Path("sheet.tsv").write_text("\n".join([*top, f"accept{first}", f"reject{second}"]))
         shutil.copytree("run", "demo/run")
         assert divea("synth", "seedless", "--entities", 150, "--names", "--seed-share", 0).code == 0
         named = read_task("seedless/task")

@@ -27,8 +27,9 @@ PREDICTING = (
     "loop",
     "executors",
     "runs",
+    "curation",
 )
-"""The packages that make predictions, or that predictions are made with."""
+"""The packages that make predictions, that predictions are made with, or that choose what people label."""
 MAY_SEE_GOLD = {
     "divea.api",
     "divea.cli.app",

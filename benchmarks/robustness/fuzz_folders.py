@@ -144,6 +144,8 @@ def commands_of(folder: Path) -> dict[str, list[list[str]]]:
             ["explain", "DAMAGED", "http://source.example/resource/E0"],
             ["export", "DAMAGED", "--out", "OUT.tsv", "--names"],
             ["report", "DAMAGED", "--out", "OUT.html", "--gold", gold],
+            ["review", "DAMAGED", "--out", "OUT.tsv"],
+            ["suggest", "DAMAGED", "--out", "OUT.tsv"],
             ["convert", "DAMAGED/mappings.parquet", "OUT.sssom.tsv"],
             ["convert", "DAMAGED/ranked.parquet", "OUT.tsv"],
             ["check", "DAMAGED"],

@@ -17,6 +17,7 @@ from divea.lazy import lazy_exports
 if TYPE_CHECKING:
     from divea.api import Alignment, align
     from divea.config import Settings
+    from divea.curation.suggest import suggest
     from divea.errors import InputError
     from divea.explanations import Explanation
     from divea.formats import read_graph, read_links, read_task, write_graph, write_mappings, write_task
@@ -38,6 +39,7 @@ __all__ = [
     "read_graph",
     "read_links",
     "read_task",
+    "suggest",
     "write_graph",
     "write_mappings",
     "write_task",
@@ -58,6 +60,7 @@ __getattr__, __dir__ = lazy_exports(
         "read_graph": "divea.formats",
         "read_links": "divea.formats",
         "read_task": "divea.formats",
+        "suggest": "divea.curation",
         "write_graph": "divea.formats",
         "write_mappings": "divea.formats",
         "write_task": "divea.formats",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from importlib import import_module
@@ -16,12 +17,14 @@ from divea.config import Settings
 from divea.config.executor import ExecutorSettings
 from divea.config.given_names import GivenNames
 from divea.config.group import shown_value
+from divea.curation.review import review
 from divea.errors import InputError, SubtaskError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold, true_curve
 from divea.evaluation.ranking import Protocol
 from divea.explanations import Explanation, explain
 from divea.formats import read_task, write_mappings
 from divea.formats.make_task import given_names
+from divea.formats.sheets import with_verdicts
 from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
@@ -251,6 +254,27 @@ class Alignment:
         shown = Curve(curve.pairs.tolist(), precision, curve.recall.tolist())
         return Truth(shown, self.evaluate(links).ranking(), len(links))
 
+    def review(self, path: str | Path, pairs: int = 200, *, for_spreadsheet: bool = False) -> pa.Table:
+        """Write the pairs that are worth a person's time as a sheet, the most valuable first.
+
+        A person fills in the column verdict: accept, reject, or the label of the right target. The sheet
+        then goes into `align(task, reviewed=path)`. Returns the table that was written.
+
+        Parameters
+        ----------
+        path
+            The sheet: a .tsv, .csv or .sssom.tsv file.
+        pairs
+            The most pairs to write.
+        for_spreadsheet
+            Write a .tsv or .csv file that a spreadsheet can open safely.
+
+        Examples
+        --------
+        >>> alignment.review("sheet.tsv", pairs=50)  # doctest: +SKIP
+        """
+        return review(self._run, self._ranked_lists, path, pairs, for_spreadsheet=for_spreadsheet)
+
     @property
     def _task_folder(self) -> Path | None:
         """The folder that the task was read from, if it still exists."""
@@ -280,6 +304,7 @@ def align(
     task: AlignmentTask | str | Path,
     settings: Settings | str | None = None,
     *,
+    reviewed: str | Path | Sequence[str | Path] = (),
     source_names: Any = None,
     target_names: Any = None,
     out: str | Path | None = None,
@@ -299,6 +324,9 @@ def align(
         A task, or the folder of one. `divea.make_task` makes one from DataFrames and other objects.
     settings
         Settings, or the name of a preset ("fast", "best"); None for the defaults.
+    reviewed
+        A review sheet with verdicts, or several (see `Alignment.review`): accepted pairs become seeds, and
+        rejected ones are never matched.
     source_names, target_names
         Names of the entities: a file with the columns entity and name (TSV, CSV or Parquet), a dict, a
         pandas Series or a table of names, or the IRI of the property that has them. By default they are
@@ -349,10 +377,14 @@ def align(
         executor_settings = executor
     folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
 
+    sheets = [reviewed] if isinstance(reviewed, str | Path) else list(reviewed)
+
     def read() -> AlignmentTask:
         if isinstance(task, AlignmentTask):
-            return with_names(task, *names.tables)
-        return with_names(read_task(task), *names.tables)
+            found = with_names(task, *names.tables)
+        else:
+            found = with_names(read_task(task), *names.tables)
+        return with_verdicts(found, sheets) if sheets else found
 
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")

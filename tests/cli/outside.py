@@ -101,9 +101,11 @@ VALID = {
     "info": ["task"],
     "plan": ["task"],
     "reproduce": ["cps", "--out", "results", "--data", "data"],
+    "review": ["run", "--out", "sheet.tsv"],
     "runs": ["."],
     "settings": [],
     "status": ["run"],
+    "suggest": ["run", "--out", "sheet.tsv"],
     "synth": ["new-pair"],
 }
 """A command line that works; half of the draws change one."""

@@ -24,9 +24,11 @@ COMMANDS = (
     "info",
     "plan",
     "reproduce",
+    "review",
     "runs",
     "settings",
     "status",
+    "suggest",
     "synth",
 )
 

@@ -2,9 +2,11 @@
 
 import random
 import signal
+from dataclasses import replace
 
 import pytest
 
+from divea.graphs import Links
 from divea.runs.layout import JOURNAL
 from tests.runs.crashing import Crasher
 from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
@@ -17,7 +19,15 @@ POINTS = RESULTS + 7
 features and three tables."""
 
 
-@pytest.fixture(scope="module", params=[PAIR, NAMED_PAIR], ids=["with seeds", "with names alone"])
+REJECTED = PAIR.gold.without(PAIR.task.seeds)
+REVIEWED_PAIR = replace(PAIR, task=replace(PAIR.task, rejected=Links.from_pairs(REJECTED.pairs[::3])))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[PAIR, NAMED_PAIR, REVIEWED_PAIR],
+    ids=["with seeds", "with names alone", "with rejected pairs"],
+)
 def command(request, tmp_path_factory):
     """The command that aligns a tiny task, without --out."""
     return write_inputs(tmp_path_factory.mktemp("inputs"), request.param)

@@ -16,6 +16,7 @@ from divea.cli.options import (
     KeepSchema,
     Preset,
     RandomSeed,
+    Reviewed,
     Seeds,
     Size,
     SkipUnknownNames,
@@ -42,6 +43,7 @@ def align(
     source: Source = None,
     target: Target = None,
     seeds: Seeds = None,
+    reviewed: Reviewed = None,
     source_names: SourceNames = None,
     target_names: TargetNames = None,
     subtasks: Subtasks = None,
@@ -123,6 +125,8 @@ def align(
         divea align pair/task --out run -n 5 --model rrea --set model.rrea.loss=hard --set model.rrea.steps=60
 
         divea align pair/task --out run --config settings.yaml
+
+        divea align pair/task --reviewed sheet.tsv --out run2 --config settings.yaml
     """
     from divea.config.executor import ExecutorSettings
     from divea.config.given_names import GivenNames
@@ -174,9 +178,12 @@ def align(
             keep_schema,
             names.tables,
             skip_unknown_names,
+            reviewed or (),
         )
     elif skip_unknown_seeds:
         raise InputError("--skip-unknown-seeds has no effect: the run that is continued has its seeds")
+    elif reviewed:
+        raise InputError("--reviewed has no effect: the run that is continued has its verdicts")
     elif keep_schema:
         raise InputError("--keep-schema has no effect: the run that is continued has its graphs")
     elif names.tables != (None, None) or skip_unknown_names:

@@ -22,8 +22,10 @@ from divea.cli.info import info
 from divea.cli.plan import plan
 from divea.cli.report import report
 from divea.cli.reproduce import reproduce
+from divea.cli.review import review
 from divea.cli.settings import settings
 from divea.cli.status import runs, status
+from divea.cli.suggest import suggest
 from divea.cli.synth import synth
 from divea.cli.terminal import open_standard_streams, print_note
 from divea.errors import InputError
@@ -39,6 +41,8 @@ app = typer.Typer(
 )
 app.command()(align)
 app.command()(export)
+app.command()(review)
+app.command()(suggest)
 app.command()(evaluate)
 app.command()(explain)
 app.command()(report)

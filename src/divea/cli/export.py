@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divea.cli.options import ForSpreadsheet
 from divea.cli.terminal import print_line, print_note, working
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ def export(
     context: Annotated[
         int | None, typer.Option(help="Add up to this many neighbours of both ends, as `relation: name`.")
     ] = None,
-    for_spreadsheet: Annotated[
-        bool,
-        typer.Option(
-            "--for-spreadsheet",
-            help="Write a .tsv or .csv file for people: an apostrophe before texts that look like formulas.",
-        ),
-    ] = False,
+    for_spreadsheet: ForSpreadsheet = False,
 ) -> None:
     """Write the pairs of a finished run to a file, without aligning again.
 

@@ -84,6 +84,8 @@ def info(
     console = Console(width=None if Console().is_terminal else 160)
     console.print(_table(summary))
     _print_features(console, features)
+    if rejected := summary.get("rejected pairs"):
+        print_line(f"{rejected} rejected pairs, which are never matched")
     for number, part in enumerate(summary["parts"] if summary["seeds"] else [], start=1):
         console.print(
             f"part {number} of {len(summary['parts'])}: {part['entities']} source entities, "

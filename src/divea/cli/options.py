@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,13 @@ Seeds = Annotated[
     Path | None,
     typer.Option(help="Known matches (TSV, CSV, Parquet, SSSOM, owl:sameAs, OAEI RDF/XML)."),
 ]
+Reviewed = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="SHEET",
+        help="Review sheet with verdicts: accepted pairs are seeds, rejected ones never match. Repeatable.",
+    ),
+]
 SkipUnknownSeeds = Annotated[
     bool, typer.Option("--skip-unknown-seeds", help="Leave out seeds that name unknown entities.")
 ]
@@ -51,6 +59,14 @@ SkipUnknownNames = Annotated[
     bool, typer.Option("--skip-unknown-names", help="Leave out names of unknown entities.")
 ]
 
+ForSpreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--for-spreadsheet",
+        help="Write a .tsv or .csv file for people: an apostrophe before texts that look like formulas.",
+    ),
+]
+
 
 def open_task(
     folder: Path | None,
@@ -61,8 +77,9 @@ def open_task(
     keep_schema: bool = False,
     names: tuple[Path | None, Path | None] = (None, None),
     skip_unknown_names: bool = False,
+    reviewed: Sequence[Path] = (),
 ) -> AlignmentTask:
-    """Read the task that the options name: a folder, or two graph files.
+    """Read the task that the options name: a folder, or two graph files, and sheets with verdicts.
 
     Parameters
     ----------
@@ -71,6 +88,22 @@ def open_task(
     names
         The files of source and target names.
     """
+    from divea.formats.sheets import with_verdicts
+
+    task = _read_task(folder, source, target, seeds, skip_unknown, keep_schema, names, skip_unknown_names)
+    return with_verdicts(task, reviewed) if reviewed else task
+
+
+def _read_task(
+    folder: Path | None,
+    source: Path | None,
+    target: Path | None,
+    seeds: Path | None,
+    skip_unknown: bool,
+    keep_schema: bool,
+    names: tuple[Path | None, Path | None],
+    skip_unknown_names: bool,
+) -> AlignmentTask:
     from divea.formats import read_task, read_task_files
 
     if skip_unknown_names and names == (None, None):

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
-from divea.graphs.ids import contains
+from divea.graphs.ids import contains, positions
 from divea.types import Ids
 
 
@@ -62,10 +62,18 @@ class Subtask:
         return AlignmentTask(
             task.source.subgraph(self.source_entities),
             task.target.subgraph(self.target_entities),
-            Links(
-                np.searchsorted(self.source_entities, self.seeds.source).astype(np.int32),
-                np.searchsorted(self.target_entities, self.seeds.target).astype(np.int32),
-            ),
+            self._local_links(self.seeds),
+            rejected=self._local_links(self._inside(task.rejected)),
+        )
+
+    def _inside(self, links: Links) -> Links:
+        """The links with both ends inside."""
+        inside = contains(self.source_entities, links.source) & contains(self.target_entities, links.target)
+        return Links(links.source[inside], links.target[inside])
+
+    def _local_links(self, links: Links) -> Links:
+        return Links(
+            positions(self.source_entities, links.source), positions(self.target_entities, links.target)
         )
 
     def __eq__(self, other: object) -> bool:

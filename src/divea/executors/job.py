@@ -1,7 +1,8 @@
 """Jobs: the work of an iteration in pieces that any process on any machine can do.
 
-A job holds everything that decides its result except for the graphs, which every worker opens itself. The
-same job therefore gives the same bytes wherever and whenever it runs, and however often it has to be tried.
+A job holds everything that decides its result except for the task (graphs and rejected pairs), which every
+worker opens itself. The same job therefore gives the same bytes wherever and whenever it runs, and however
+often it has to be tried.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _features_of(features: Features, subtasks: Sequence[Subtask]) -> Features:
 
 
 def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
-    """Solve a job's subtasks: a pure function of the task's graphs and the job."""
+    """Solve a job's subtasks: a pure function of the task and the job."""
     random_seeds = [
         subtask_random_seed(job.random_seed, job.iteration, subtask.index) for subtask in job.subtasks
     ]

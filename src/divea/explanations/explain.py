@@ -18,7 +18,7 @@ from divea.explanations.explanation import (
 from divea.explanations.kept import Kept
 from divea.explanations.literals import compared_literals, literals_of
 from divea.explanations.neighbours import Edges, matching_neighbours, relation_labels
-from divea.graphs import KnowledgeGraph
+from divea.graphs import KnowledgeGraph, Links
 from divea.runs.evidence import Evidence, Regression
 from divea.runs.finished import FinishedRun
 
@@ -210,6 +210,8 @@ def _verdict(kept: Kept, source: int, target: int, matched: int, ranked: list[tu
                 return "left out of the mappings, because no threshold gives the precision that was set"
             return f"left out of the mappings, because its confidence is below {kept.threshold:.3g}"
         return f"matched; the target is number {place} of the source's ranked list"
+    if len(Links.from_pairs([(source, target)]).intersection(run.task.rejected)):
+        return "not matched: a review rejected this pair"
     if np.isin(target, run.task.seeds.target):
         return "not matched: the target is matched with another source by a seed"
     subtask = next((one for one in run.division.subtasks if np.isin(source, one.unmatched)), None)

@@ -121,7 +121,7 @@ class Structure:
         ids = np.concatenate([own for own, _ in listed])
         order = np.argsort(ids)
         scores = csr_array(vstack([scores for _, scores in listed], format="csr")[order])
-        return PairScores("structure", ids[order], targets, scores)
+        return PairScores("structure", ids[order], targets, scores).without(self.task.rejected)
 
     @cached_property
     def sure(self) -> Links:

@@ -56,7 +56,7 @@ class Propagation(Feature):
     ) -> EntityVectors | None:
         if not len(known):
             return None
-        whole = AlignmentTask(task.source, task.target, known)
+        whole = AlignmentTask(task.source, task.target, known, rejected=task.rejected)
         model = LabelPropagation(fitting(self.options, whole, memory or MEMORY))
         found = model.embed(whole, random_seed=random_seed, device=device)
         source, target = (side.cpu().numpy().astype(np.float16) for side in (found.source, found.target))

@@ -209,14 +209,21 @@ def _numbered_rows(stream: BinaryIO, delimiter: str) -> Iterator[tuple[int, list
         yield number, text.split(delimiter) if text else []
 
 
-def write_columns(path: Path, table: pa.Table, *, header: bool) -> None:
+def write_columns(path: Path, table: pa.Table, *, header: bool, top: str | None = None) -> None:
     """Write a table of strings and numbers, as CSV if the name says so and otherwise as TSV.
 
     Raises InputError if a string contains a character that the format cannot hold.
+
+    Parameters
+    ----------
+    top
+        A line of text above the table, without quotes.
     """
     is_csv = delimiter_of(path) == ","
     check_characters(table, path)
     with open_output(path) as sink:
+        if top is not None:
+            sink.write((f'"{top}"\n' if is_csv else f"{top}\n").encode())
         if is_csv:
             pacsv.write_csv(table, sink, pacsv.WriteOptions(include_header=header))
             return

@@ -51,9 +51,15 @@ _COLUMNS = (
     "other",
 )
 _COMMENT = "comment"
-"""A further column, which holds the context of both ends."""
+"""A further column, which holds the context of both ends, and other candidates."""
+_FOR_REVIEW = ("predicate_modifier", "reviewer_label")
+"""Further columns for people who judge pairs."""
+_NOT = "Not"
 _FOUND, _GIVEN = "semapv:UnspecifiedMatching", "semapv:ManualMappingCuration"
 """The justification of a pair that a tool found, and of one that was given: a seed."""
+_BY_PEOPLE = {_GIVEN, "semapv:MappingReview"}
+"""Justifications of pairs that a person judged."""
+_SIGNATURES = ("reviewer_id", "reviewer_label")
 _TOOL = "divea"
 _MOST_METADATA = 1 << 20
 """The most bytes of the metadata at the top of a file."""
@@ -81,6 +87,31 @@ def read_sssom(path: Path) -> Mappings:
     Rows with another predicate, and negated rows, are left out.
     """
     found = Mappings([], [], [], [], [])
+    for line, row, metadata in _same_rows(path):
+        if row.get("predicate_modifier") != _NOT:
+            found.source.append(metadata.label(row, "subject"))
+            found.target.append(metadata.label(row, "object"))
+            numbers = [_parse_number(number, path, line) for number in metadata.numbers(row)]
+            for column, number in zip(found[2:], numbers, strict=True):
+                column.append(number)
+    return found
+
+
+def read_judged(path: Path) -> Iterator[tuple[int, str, str, str]]:
+    """The pairs that a person judged: the line, "accept" or "reject", and the labels of both ends.
+
+    A negated row is rejected. A row with the justification of a person, or with a reviewer, is accepted.
+    """
+    for line, row, metadata in _same_rows(path):
+        is_rejected = row.get("predicate_modifier") == _NOT
+        is_signed = row.get("mapping_justification") in _BY_PEOPLE or any(map(row.get, _SIGNATURES))
+        if is_rejected or is_signed:
+            verdict = "reject" if is_rejected else "accept"
+            yield line, verdict, metadata.label(row, "subject"), metadata.label(row, "object")
+
+
+def _same_rows(path: Path) -> Iterator[tuple[int, dict[str, str], _Metadata]]:
+    """The rows about things that are the same, or are not the same, each with its line and the metadata."""
     with open_text(path) as stream:
         text = _lines(io.TextIOWrapper(stream, encoding="utf-8", newline=""), path)
         line = 0
@@ -88,17 +119,12 @@ def read_sssom(path: Path) -> Mappings:
             start, top, columns = _read_top(text, path)
             metadata = _Metadata(top, path)
             for line, row in _read_rows(text, start, columns, path):
-                if row.get("predicate_id") in _SAME and row.get("predicate_modifier") != "Not":
-                    found.source.append(metadata.label(row, "subject"))
-                    found.target.append(metadata.label(row, "object"))
-                    numbers = [_parse_number(number, path, line) for number in metadata.numbers(row)]
-                    for column, number in zip(found[2:], numbers, strict=True):
-                        column.append(number)
+                if row.get("predicate_id") in _SAME:
+                    yield line, row, metadata
         except UnicodeDecodeError as error:
             raise InputError("is not UTF-8; convert it first", path=path) from error
         except csv.Error as error:
             raise InputError(f"is not a valid table: {error}", path=path, line=line + 1) from error
-    return found
 
 
 def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
@@ -207,18 +233,26 @@ def _parse_number(text: str | None, path: Path, line: int) -> float | None:
         raise InputError(f"{text[:80]!r} is not a number", path=path, line=line) from error  # type: ignore[index]
 
 
-def write_sssom(table: pa.Table, path: Path) -> None:
+def write_sssom(table: pa.Table, path: Path, *, for_review: bool = False) -> None:
     """Write one `skos:exactMatch` row per mapping.
 
     SSSOM has no rank, and its scores are between 0 and 1. A rank, and a number outside that range, as a score
     of CSLS can be, is written to the free column `other`, so that it is kept and the file is valid. Names in
     the columns `source_label` and `target_label` become `subject_label` and `object_label`, contexts become
     the `comment`, and a pair with the origin "seed" has another justification than one that was found.
+
+    Parameters
+    ----------
+    for_review
+        Add empty columns for the verdicts of a person.
     """
     iri_of = {label: to_iri(label) for name in ("source", "target") for label in table[name].to_pylist()}
     prefixes = _choose_prefixes(iri_of.values())
     has_comment = bool({"source_context", "target_context"} & {*table.column_names})
     columns = (*_COLUMNS, _COMMENT) if has_comment else _COLUMNS
+    empty = ("",) * len(_FOR_REVIEW) if for_review else ()
+    if for_review:
+        columns = (*columns, *_FOR_REVIEW)
     with open_output(path) as sink:
         sink.write(_metadata(prefixes).encode())
         sink.write(("\t".join(columns) + "\n").encode())
@@ -227,7 +261,7 @@ def write_sssom(table: pa.Table, path: Path) -> None:
             writer = csv.writer(rows, delimiter="\t", lineterminator="\n")
             for mapping in batch.to_pylist():
                 row = _row(mapping, iri_of, prefixes)
-                writer.writerow((*row, _comment(mapping)) if has_comment else row)
+                writer.writerow((*row, _comment(mapping), *empty) if has_comment else (*row, *empty))
             sink.write(rows.getvalue().encode())
 
 
@@ -270,9 +304,11 @@ def _end(iri: str, name: str | None, prefixes: dict[str, str]) -> tuple[str, str
 
 
 def _comment(mapping: dict[str, Any]) -> str:
-    """The contexts of both ends as one text."""
-    contexts = ((end, mapping.get(f"{end}_context")) for end in ("source", "target"))
-    return " | ".join(f"{end}: {context}" for end, context in contexts if context)
+    """The contexts of both ends, and other candidates, as one text."""
+    texts = [(end, mapping.get(f"{end}_context")) for end in ("source", "target")]
+    others = (name for name in mapping if re.fullmatch(r"other_\d+", name) and mapping[name])
+    texts += [(name, f"{mapping.get(f'{name}_label') or ''} <{mapping[name]}>".strip()) for name in others]
+    return " | ".join(f"{name}: {text}" for name, text in texts if text)
 
 
 def _number_columns(mapping: dict[str, Any]) -> tuple[float | None, float | None, list[str]]:

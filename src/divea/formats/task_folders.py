@@ -59,9 +59,10 @@ def read_task(
     KnowledgeGraph(80 entities, 5 relations, 397 triples)
     """
     folder = usable_path(folder)
+    rejected = Links.from_pairs([])
     if is_native(folder):
         task = load_task(folder)
-        source, target, links = task.source, task.target, task.seeds
+        source, target, links, rejected = task.source, task.target, task.seeds, task.rejected
     else:
         layout = layout_of(folder)
         source, target = layout.read_graphs(folder)
@@ -69,7 +70,7 @@ def read_task(
         seeds = seeds or layout.seeds_file(folder)
     if seeds is not None:
         links = resolve_links(seeds, source, target, folder=folder, skip_unknown=skip_unknown_seeds)
-    task = task_of(source, target, links, seeds)
+    task = task_of(source, target, links, seeds, rejected)
     return with_names(task, source_names, target_names, skip_unknown=skip_unknown_names)
 
 
@@ -124,11 +125,15 @@ def _read_graph(
 
 
 def task_of(
-    source: KnowledgeGraph, target: KnowledgeGraph, links: Links, seeds: str | Path | None
+    source: KnowledgeGraph,
+    target: KnowledgeGraph,
+    links: Links,
+    seeds: str | Path | None,
+    rejected: Links | None = None,
 ) -> AlignmentTask:
     """The task; errors name where its seeds come from."""
     try:
-        return AlignmentTask(source, target, links)
+        return AlignmentTask(source, target, links, rejected=rejected or Links.from_pairs([]))
     except InputError as error:
         raise InputError(str(error), path=str(seeds)) from error
 
@@ -243,7 +248,9 @@ def write_task(task: AlignmentTask, folder: str | Path, layout: str = NATIVE) ->
         raise InputError(f"unknown layout {layout!r}; choose from {', '.join((NATIVE, *LAYOUTS.names()))}")
     writer: Layout = LAYOUTS.load(layout)()
     with new_folder(folder) as temporary:
-        return writer.write(task, temporary)
+        notes = writer.write(task, temporary)
+    count = len(task.rejected)
+    return [*notes, f"{count} rejected pairs are left out"] if count else notes
 
 
 def is_native(folder: Path) -> bool:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from divea.graphs.ids import contains
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.labels import LABEL
+from divea.graphs.links import Links
 from divea.graphs.names import iri_ends, readable
 from divea.graphs.task import AlignmentTask
 from divea.types import Ids
@@ -20,11 +21,16 @@ Numbers = npt.NDArray[np.int64]
 
 
 def describe_pairs(
-    task: AlignmentTask, source: Ids, target: Ids, names: tuple[pa.Array, pa.Array], most: int
+    task: AlignmentTask,
+    source: Ids,
+    target: Ids,
+    names: tuple[pa.Array, pa.Array],
+    most: int,
+    known: Links | None = None,
 ) -> tuple[pa.Array, pa.Array]:
     """Some triples of both ends of each pair as text, such as "capital of: Italy; inverse born in: Romulus".
 
-    Neighbours that match each other, by the seeds or by another of the pairs, come first, in the same order
+    Neighbours that match each other, by `known` or by another of the pairs, come first, in the same order
     at both ends. The others follow; those with few triples come first, because they say more about an entity
     than those that many share. Triples of an entity with itself are left out.
 
@@ -36,6 +42,8 @@ def describe_pairs(
         A name for each entity of both graphs.
     most
         The most triples of an end.
+    known
+        Pairs that match; by default the seeds.
 
     Examples
     --------
@@ -47,7 +55,8 @@ def describe_pairs(
     [['capital of: Italy', 'inverse capital of: Rome'], ['sta in: Italia', 'inverse sta in: Roma']]
     """
     target_of = np.full(task.source.num_entities, -1, dtype=np.int64)
-    target_of[task.seeds.source] = task.seeds.target
+    known = task.seeds if known is None else known
+    target_of[known.source] = known.target
     target_of[source] = target
     has_target = np.flatnonzero(target_of >= 0)
     source_of = np.full(task.target.num_entities, -1, dtype=np.int64)
@@ -66,6 +75,18 @@ def describe_pairs(
         _texts(task.source, left.first(most, left_place, task.source.degrees), names[0], rows),
         _texts(task.target, right.first(most, right_place, task.target.degrees), names[1], rows),
     )
+
+
+def describe_entities(graph: KnowledgeGraph, entities: Ids, names: pa.Array, most: int) -> pa.Array:
+    """Some triples of each entity as text; neighbours with few triples come first.
+
+    >>> graph = KnowledgeGraph.from_triples([("Rome", "capital of", "Italy")])
+    >>> describe_entities(graph, graph.find(["Rome"]), graph.names, 1).to_pylist()
+    ['capital of: Italy']
+    """
+    triples = _triples_of(graph, entities)
+    without_place = np.full(len(triples.row), -1, dtype=np.int64)
+    return _texts(graph, triples.first(most, without_place, graph.degrees), names, len(entities))
 
 
 @dataclass(frozen=True)

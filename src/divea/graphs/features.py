@@ -7,13 +7,15 @@ graphs are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from divea.graphs.ids import contains
+from divea.graphs.links import Links
 from divea.types import Ids
 
 if TYPE_CHECKING:
@@ -55,6 +57,21 @@ class PairScores:
         ends = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
         scores = csr_array((rows.data[kept], column[kept], ends), shape=(len(source), len(target)))
         return PairScores(self.name, source, target, scores, self.weight)
+
+    def without(self, pairs: Links) -> PairScores:
+        """The feature without the scores of some pairs of entities.
+
+        >>> scores = PairScores("names", np.array([3]), np.array([5, 6]), csr_array(np.float32([[0.9, 0.4]])))
+        >>> scores.without(Links.from_pairs([(3, 5), (8, 8)])).scores.toarray().tolist()
+        [[0.0, 0.4000000059604645]]
+        """
+        if not len(pairs):
+            return self
+        row = np.repeat(self.source_ids, np.diff(self.scores.indptr)).astype(np.int64)
+        kept = ~contains(pairs.keys, (row << 32) | self.target_ids[self.scores.indices])
+        ends = np.concatenate([[0], np.cumsum(kept)])[self.scores.indptr]
+        scores = csr_array((self.scores.data[kept], self.scores.indices[kept], ends), shape=self.scores.shape)
+        return replace(self, scores=scores)
 
     @property
     def arrays(self) -> list[np.ndarray]:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from divea.errors import InputError
+from divea.graphs.ids import contains
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.labels import as_labels
 from divea.types import Ids
@@ -104,6 +106,27 @@ class Links:
     def union(self, other: Links) -> Links:
         """The links that are in one of the two sets, or in both."""
         return Links.from_pairs(np.concatenate([self.pairs, other.pairs]))
+
+    def intersection(self, other: Links) -> Links:
+        """The links that are in both sets."""
+        return Links.from_pairs(self.pairs[self.among(other)])
+
+    def without(self, other: Links) -> Links:
+        """The links that are not in the other set.
+
+        >>> Links.from_pairs([(0, 1), (0, 2)]).without(Links.from_pairs([(0, 2), (3, 4)])).pairs.tolist()
+        [[0, 1]]
+        """
+        return Links.from_pairs(self.pairs[~self.among(other)])
+
+    def among(self, other: Links) -> npt.NDArray[np.bool_]:
+        """Whether each link is in the other set."""
+        return contains(other.keys, self.keys)
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """One number for each link, in ascending order."""
+        return (self.source.astype(np.int64) << 32) | self.target
 
     @property
     def pairs(self) -> np.ndarray:

@@ -4,6 +4,7 @@ Processes that open the same folder share one copy of the arrays in memory.
 
 TASK/task.json            format and version
 TASK/seeds.npy            int32, two columns
+TASK/rejected.npy         the same, only if the task has rejected pairs
 TASK/source/, TASK/target/
     entities.arrow        labels, in the order of ids
     relations.arrow
@@ -38,6 +39,7 @@ from divea.graphs.task import AlignmentTask
 from divea.io import new_folder
 
 FORMAT = {"format": "divea task", "version": 1}
+_REJECTED = "rejected.npy"
 
 _ATTRIBUTES = pa.schema({"entity": pa.int32(), "predicate": pa.int32(), "value": LABEL, "kind": LABEL})
 _LANGUAGE = r"^@[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
@@ -64,6 +66,8 @@ def save_task(task: AlignmentTask, folder: str | Path) -> None:
             (temporary / side).mkdir()
             write_graph_arrays(graph, temporary / side)
         np.save(temporary / "seeds.npy", task.seeds.pairs)
+        if len(task.rejected):
+            np.save(temporary / _REJECTED, task.rejected.pairs)
         (temporary / "task.json").write_text(json.dumps(FORMAT) + "\n")
 
 
@@ -92,14 +96,21 @@ def load_task(folder: str | Path) -> AlignmentTask:
     if found != FORMAT:
         raise InputError(f"has another format; this release reads {FORMAT}", path=folder / "task.json")
     source, target = (open_graph_arrays(folder / side) for side in ("source", "target"))
-    path = folder / "seeds.npy"
-    seeds = open_array(path, np.int32, columns=2)
-    require_ids(seeds[:, 0], source.num_entities, path, "source entity")
-    require_ids(seeds[:, 1], target.num_entities, path, "target entity")
+    seeds = _open_links(folder / "seeds.npy", source, target)
+    rejected = Links.from_pairs([])
+    if os.path.lexists(folder / _REJECTED):
+        rejected = _open_links(folder / _REJECTED, source, target)
     try:
-        return AlignmentTask(source, target, Links.from_pairs(np.array(seeds)))
+        return AlignmentTask(source, target, seeds, rejected=rejected)
     except InputError as error:
-        raise InputError(str(error), path=path) from error
+        raise InputError(str(error), path=folder / "seeds.npy") from error
+
+
+def _open_links(path: Path, source: KnowledgeGraph, target: KnowledgeGraph) -> Links:
+    pairs = open_array(path, np.int32, columns=2)
+    require_ids(pairs[:, 0], source.num_entities, path, "source entity")
+    require_ids(pairs[:, 1], target.num_entities, path, "target entity")
+    return Links.from_pairs(np.array(pairs))
 
 
 def write_graph_arrays(graph: KnowledgeGraph, folder: Path) -> None:

@@ -26,6 +26,8 @@ def summarise(task: AlignmentTask) -> dict[str, Any]:
     source = _summarise_graph(task.source, task.seeds.source)
     target = _summarise_graph(task.target, task.seeds.target)
     summary = {"source": source, "target": target, "seeds": len(task.seeds)}
+    if len(task.rejected):
+        summary["rejected pairs"] = len(task.rejected)
     return summary | {"warnings": _warnings(task, summary)}
 
 

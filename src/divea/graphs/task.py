@@ -30,7 +30,8 @@ class AlignmentTask:
     Seeds must be one-to-one, because an anchor (an entity of a seed) cannot match any other entity. Test
     links are never part of a task; only `divea.evaluation` reads them.
 
-    Raises InputError if a seed's id is not an entity, or if an entity is in several seeds.
+    Raises InputError if the id of a seed or of a rejected pair is not an entity, if an entity is in several
+    seeds, or if a seed is rejected.
 
     Examples
     --------
@@ -46,10 +47,20 @@ class AlignmentTask:
     seeds: Links = field(default_factory=_no_links)
     features: Features = ()
     """What is known about pairs beside the structure; its rows are the entities in the order of their ids."""
+    rejected: Links = field(default_factory=_no_links)
+    """Pairs that are known not to match. They are never candidates. An entity may be in several of them."""
 
     def __post_init__(self) -> None:
-        _check_seeds("source", self.seeds.source, self.source)
-        _check_seeds("target", self.seeds.target, self.target)
+        for side, graph in (("source", self.source), ("target", self.target)):
+            _check_ids(f"a seed's {side} id", getattr(self.seeds, side), graph)
+            _check_ids(f"a rejected pair's {side} id", getattr(self.rejected, side), graph)
+            _check_seeds(side, getattr(self.seeds, side), graph)
+        if len(both := self.seeds.intersection(self.rejected)):
+            shown = [
+                graph.label(ids[:1])[0]
+                for graph, ids in ((self.source, both.source), (self.target, both.target))
+            ]
+            raise InputError(f"{len(both)} seeds are rejected pairs as well ({shown[0]!r} and {shown[1]!r})")
 
     @property
     def unmatched_source(self) -> Ids:
@@ -86,9 +97,12 @@ def _all_but(anchors: Ids, num_entities: int) -> Ids:
     return np.flatnonzero(~marked(anchors, num_entities)).astype(np.int32)
 
 
+def _check_ids(what: str, ids: Ids, graph: KnowledgeGraph) -> None:
+    if len(ids) and (ids.min() < 0 or ids.max() >= graph.num_entities):
+        raise InputError(f"{what} is outside 0..{graph.num_entities - 1}")
+
+
 def _check_seeds(side: str, anchors: Ids, graph: KnowledgeGraph) -> None:
-    if len(anchors) and (anchors.min() < 0 or anchors.max() >= graph.num_entities):
-        raise InputError(f"a seed's {side} id is outside 0..{graph.num_entities - 1}")
     distinct, counts = np.unique(anchors, return_counts=True)
     repeated = distinct[counts > 1]
     if len(repeated):

@@ -169,7 +169,7 @@ def _without(task: AlignmentTask, order: npt.NDArray[np.int64], hidden: slice) -
     """The task without the seeds at these places of an order, and those seeds."""
     pairs = task.seeds.pairs
     kept = Links.from_pairs(pairs[np.delete(order, hidden)])
-    return AlignmentTask(task.source, task.target, kept), Links.from_pairs(pairs[order[hidden]])
+    return replace(task, seeds=kept), Links.from_pairs(pairs[order[hidden]])
 
 
 COLUMNS = ("score", "log score", "margin", "mutual", "matching neighbours", "share of neighbours")

@@ -148,6 +148,11 @@ class LoopFeatures:
             self._computed[made.name], self._known[made.name] = self._compute(made, known), known
 
     def _compute(self, made: Feature, known: Links) -> FeatureRows | None:
+        found = self._computed_or_kept(made, known)
+        # Everything that lists pairs by features, such as the sure pairs, lists none that is rejected.
+        return found.without(self._task.rejected) if isinstance(found, PairScores) else found
+
+    def _computed_or_kept(self, made: Feature, known: Links) -> FeatureRows | None:
         def compute() -> FeatureRows | None:
             return made.compute(
                 self._task,

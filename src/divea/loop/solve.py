@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -55,20 +56,20 @@ def solve(
     local = [with_pseudo_seeds(subtask, task, pseudo_seeds, features) for subtask in subtasks]
     embedded = embed_all(model, local, random_seeds=random_seeds, device=device, memory=memory)
     for subtask, inner, random_seed, embeddings in zip(subtasks, local, random_seeds, embedded, strict=True):
-        matches = _match(subtask, embeddings, inner.features, matching, top, random_seed, for_matching)
+        matches = _match(subtask, embeddings, inner, matching, top, random_seed, for_matching)
         yield Solved(matches, _top_sums(subtask, embeddings, nearest, for_matching))
 
 
 def _match(
     subtask: Subtask,
     embeddings: Embeddings,
-    features: Features,
+    inner: AlignmentTask,
     method: str,
     top: int,
     random_seed: int,
     memory: int,
 ) -> Matches:
-    """The ranked candidates of the unmatched entities."""
+    """The ranked candidates of the unmatched entities; `inner` is the subtask as a task of its own."""
     # Context entities compete, so that a candidate that matches one of them is not forced upon an unmatched
     # entity. The subtask's own seeds decide who is an anchor: the task may know seeds that it must not see.
     competing = np.setdiff1d(subtask.source_entities, subtask.seeds.source, assume_unique=True)
@@ -76,7 +77,8 @@ def _match(
         embeddings,
         np.searchsorted(subtask.source_entities, competing),
         np.searchsorted(subtask.target_entities, subtask.candidates),
-        features,
+        inner.features,
+        inner.rejected,
         method=method,
         top=top,
         random_seed=random_seed,
@@ -112,7 +114,7 @@ def with_pseudo_seeds(
         positions(subtask.target_entities, pseudo_seeds.target[inside]),
     )
     own = take_features(features, subtask.source_entities, subtask.target_entities)
-    return AlignmentTask(local.source, local.target, local.seeds.union(more), own)
+    return replace(local, seeds=local.seeds.union(more), features=own)
 
 
 def subtask_random_seed(run_random_seed: int, iteration: int, subtask: int) -> int:

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from divea.errors import InputError
+from divea.graphs import Links
 from divea.graphs.features import EntityVectors, Features, PairScores
 from divea.matching.similarity import (
     AddedScores,
+    ExcludedPairs,
     UnitRows,
     Vectors,
     cosine_blocks,
@@ -36,6 +38,7 @@ def match(
     sources: npt.ArrayLike,
     candidates: npt.ArrayLike,
     features: Features = (),
+    rejected: Links | None = None,
     *,
     method: str = "csls",
     top: int = 10,
@@ -53,6 +56,8 @@ def match(
     features
         What is added to the cosine similarity of the embeddings, each times its weight. Their rows are those
         of the embeddings.
+    rejected
+        Pairs of ids that are no candidates. With Sinkhorn, other pairs get their share.
     method
         A name in `METHODS`: cosine, csls or sinkhorn.
     random_seed
@@ -68,7 +73,7 @@ def match(
     """
     requested = np.asarray(sources, dtype=np.int64)
     rows, columns = np.sort(requested.astype(np.int32)), shuffled(candidates, random_seed)
-    blocks = score_blocks(embeddings, rows, columns, features, method=method, memory=memory)
+    blocks = score_blocks(embeddings, rows, columns, features, rejected, method=method, memory=memory)
     device = embeddings.source.device
     # A copy from or to a GPU waits for all work that was launched before. Results therefore stay there
     # until the end, and the host computes its own part while the GPU is busy.
@@ -90,6 +95,7 @@ def score_blocks(
     rows: Ids,
     columns: Ids,
     features: Features = (),
+    rejected: Links | None = None,
     *,
     method: str,
     memory: int = MATCHING_MEMORY,
@@ -110,7 +116,10 @@ def score_blocks(
     target = UnitRows(embeddings.target, columns, [(item.target, item.weight) for item in vectors])
     pairs = [feature for feature in features if isinstance(feature, PairScores)]
     added = AddedScores.of(pairs, rows, columns, embeddings.source.device) if pairs else None
-    return METHODS[method](source, target, memory, added)
+    excluded = None
+    if rejected is not None and len(rejected):
+        excluded = ExcludedPairs.of(rejected, rows, columns, embeddings.source.device)
+    return METHODS[method](source, target, memory, added, excluded)
 
 
 def shuffled(ids: npt.ArrayLike, random_seed: int) -> Ids:
@@ -165,26 +174,35 @@ def _copy_to_host(result: Tensor) -> Tensor:
 
 
 def _sinkhorn_blocks(
-    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None
+    source: Vectors,
+    target: Vectors,
+    memory: int,
+    added: AddedScores | None = None,
+    excluded: ExcludedPairs | None = None,
 ) -> Blocks:
     """Dense Sinkhorn if the kernel and one temporary fit the budget, otherwise over the nearest targets."""
     if 2 * 4 * len(source) * len(target) <= memory:
         similarity = (source[:] @ target[:].T).float()
         if added is not None:
             added.add_to(similarity, 0)
-        yield 0, dense_sinkhorn(similarity)
+        if excluded is None:
+            yield 0, dense_sinkhorn(similarity)
+        else:
+            yield 0, excluded.remove_from(dense_sinkhorn(excluded.remove_from(similarity, 0)), 0)
         return
     # A listed pair needs about 40 bytes: its score, its column, its position among its column's pairs.
     nearest = int(np.clip(memory // (40 * len(source)), 10, NEAREST))
-    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest, added), len(target))
+    weights = sparse_sinkhorn(nearest_targets(source, target, memory, nearest, added, excluded), len(target))
     step = rows_per_block(len(target), memory)
     buffer = weights.values.new_empty(min(step, len(source)), len(target))
     for first in range(0, len(source), step):
         values, columns = weights.values[first : first + step], weights.columns[first : first + step]
-        yield first, buffer[: len(values)].fill_(-torch.inf).scatter_(1, columns, values)
+        block = buffer[: len(values)].fill_(-torch.inf).scatter_(1, columns, values)
+        # An excluded pair has a weight of 0, and must not be listed with it.
+        yield first, block if excluded is None else excluded.remove_from(block, first)
 
 
-METHODS: dict[str, Callable[[Vectors, Vectors, int, AddedScores | None], Blocks]] = {
+METHODS: dict[str, Callable[[Vectors, Vectors, int, AddedScores | None, ExcludedPairs | None], Blocks]] = {
     "cosine": cosine_blocks,
     "csls": csls_blocks,
     "sinkhorn": _sinkhorn_blocks,

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from divea.graphs import Links
 from divea.graphs.features import PairScores, Rows, total_scores
+from divea.graphs.ids import contains
 from divea.types import Ids
 
 _BLOCK_SHARE = 0.8
@@ -110,8 +112,36 @@ class AddedScores:
         return AddedScores(starts, row.to(order.device)[order], self.values[order])
 
 
+@dataclass(frozen=True)
+class ExcludedPairs:
+    """Pairs that are no candidates, by the numbers of their rows and columns."""
+
+    rows: Tensor
+    """In ascending order, on the host."""
+    columns: Tensor
+
+    @classmethod
+    def of(cls, pairs: Links, rows: Ids, columns: Ids, device: torch.device | str) -> Self:
+        """Those of the pairs that have an id among the rows, which are sorted, and one among the columns."""
+        by_id = np.argsort(columns)
+        kept = contains(rows, pairs.source) & contains(columns[by_id], pairs.target)
+        row = np.searchsorted(rows, pairs.source[kept])
+        column = by_id[np.searchsorted(columns[by_id], pairs.target[kept])]
+        return cls(torch.from_numpy(row), torch.from_numpy(column).to(device))
+
+    def remove_from(self, block: Tensor, first: int) -> Tensor:
+        """Set the scores of these pairs in a block of the rows from `first` on to -inf; returns the block."""
+        start, end = torch.searchsorted(self.rows, torch.tensor([first, first + len(block)])).tolist()
+        block[(self.rows[start:end] - first).to(block.device), self.columns[start:end]] = -torch.inf
+        return block
+
+
 def cosine_blocks(
-    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None
+    source: Vectors,
+    target: Vectors,
+    memory: int,
+    added: AddedScores | None = None,
+    excluded: ExcludedPairs | None = None,
 ) -> Iterator[tuple[int, Tensor]]:
     """Blocks of the cosine similarity of two matrices with unit rows, each with its first row's number.
 
@@ -123,6 +153,8 @@ def cosine_blocks(
         Bytes for a block and what its reader makes of it.
     added
         Scores to add.
+    excluded
+        Pairs that get a score of -inf.
 
     Examples
     --------
@@ -140,11 +172,18 @@ def cosine_blocks(
         block = torch.mm(rows, columns, out=buffer[: len(rows)]).float()
         if added is not None:
             added.add_to(block, first)
+        if excluded is not None:
+            excluded.remove_from(block, first)
         yield first, block
 
 
 def csls_blocks(
-    source: Vectors, target: Vectors, memory: int, added: AddedScores | None = None, neighbours: int = 10
+    source: Vectors,
+    target: Vectors,
+    memory: int,
+    added: AddedScores | None = None,
+    excluded: ExcludedPairs | None = None,
+    neighbours: int = 10,
 ) -> Iterator[tuple[int, Tensor]]:
     """Blocks of CSLS: twice the cosine minus the mean similarity of each side to its nearest neighbours.
 
@@ -155,7 +194,9 @@ def csls_blocks(
     target_mean = mean_of_best(target, source, memory, neighbours, transposed)
     for first, block in cosine_blocks(source, target, memory, added):
         source_mean = _mean_of_top(block, neighbours)
-        yield first, block.mul_(2).sub_(target_mean).sub_(source_mean[:, None])
+        block.mul_(2).sub_(target_mean).sub_(source_mean[:, None])
+        # The means are those of all pairs: few are excluded, and a mean must be finite.
+        yield first, block if excluded is None else excluded.remove_from(block, first)
 
 
 def mean_of_best(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from divea.matching.similarity import AddedScores, Vectors, cosine_blocks, top_k
+from divea.matching.similarity import AddedScores, ExcludedPairs, Vectors, cosine_blocks, top_k
 
 TEMPERATURE = 0.02
 ITERATIONS = 15
@@ -47,7 +47,7 @@ def dense_sinkhorn(
     if not similarity.numel():
         return similarity
     # A constant factor of a row cancels when rows are scaled, so each row's largest entry may be exp(0).
-    kernel = similarity.sub_(similarity.amax(dim=1, keepdim=True)).div_(temperature).exp_()
+    kernel = similarity.sub_(_largest(similarity)).div_(temperature).exp_()
     column_factor = kernel.new_ones(kernel.shape[1])
     for _ in range(iterations):
         row_factor = 1 / (kernel @ column_factor).clamp_min_(_TINY)
@@ -70,7 +70,7 @@ def sparse_sinkhorn(
     values, column_of = nearest.values, nearest.columns
     if not values.numel():
         return nearest
-    kernel = (values - values.amax(dim=1, keepdim=True)).div_(temperature).exp_()
+    kernel = (values - _largest(values)).div_(temperature).exp_()
     # Sorted by column once, sums over columns are sums over consecutive entries. They need no atomic
     # operations, so the results are the same bits every time on a GPU as well.
     order = column_of.flatten().argsort(stable=True)
@@ -86,15 +86,21 @@ def sparse_sinkhorn(
     return SparseScores(kernel.mul_(row_factor[:, None]).mul_(column_factor[column_of]), column_of)
 
 
+def _largest(rows: Tensor) -> Tensor:
+    """The largest entry of each row; a finite number also if all pairs of a row are excluded."""
+    return rows.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(rows.dtype).min)
+
+
 def nearest_targets(
     source: Vectors,
     target: Vectors,
     memory: int,
     nearest: int = NEAREST,
     added: AddedScores | None = None,
+    excluded: ExcludedPairs | None = None,
 ) -> SparseScores:
     """The similarity of each source's nearest targets, within `memory` bytes beside the result."""
-    found = [top_k(block, nearest) for _, block in cosine_blocks(source, target, memory, added)]
+    found = [top_k(block, nearest) for _, block in cosine_blocks(source, target, memory, added, excluded)]
     if not found:
         none = source[:].new_zeros(0, 0)
         return SparseScores(none, none.long())

@@ -69,6 +69,7 @@ class LabelPropagation(Model):
             candidates,
             # Propagation over the whole graphs started from pseudo-seeds: it would confirm them here.
             beside_structure(task.features),
+            task.rejected,
             method="sinkhorn",
             top=1,
             random_seed=random_seed,

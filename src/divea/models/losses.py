@@ -14,6 +14,8 @@ Hard loss (normalised hard sample mining), for each end e of a seed (l, r) and a
     violation[n] = |l - r|^2 + margin - |e - n|^2,   or 0 if n is l or r
     logit[n]     = scale * (violation[n] - mean) / deviation
     loss         = log sum exp(logit[n]) + shift
+
+Rejected pairs (s, t) add  relu(margin - distance of s and t)  to either loss, in the distance of that loss.
 """
 
 from __future__ import annotations
@@ -31,6 +33,30 @@ from divea.models.stacking import StackedGraph
 from divea.models.training import Draws
 
 
+class RejectionLoss:
+    """Requires the ends of rejected pairs to be a margin apart; the mean over the pairs of each block.
+
+    Parameters
+    ----------
+    power
+        1 for the L1 distance, 2 for the squared distance.
+    """
+
+    def __init__(self, graph: StackedGraph, margin: float, power: int):
+        self.margin, self.power = margin, power
+        self._left, self._right = torch.cat(graph.rejected).long().T
+        counts = [len(pairs) for pairs in graph.rejected]
+        weights = [torch.full((count,), 1 / max(count, 1)) for count in counts]
+        self._weights = torch.cat(weights).to(graph.device)
+
+    def __call__(self, rows: Tensor) -> Tensor | float:
+        """The loss of a matrix with a row per node; 0 without rejected pairs."""
+        if not len(self._left):
+            return 0.0
+        distance = (rows[self._left] - rows[self._right]).abs().pow(self.power).sum(dim=1)
+        return (torch.relu(self.margin - distance) * self._weights).sum()
+
+
 class MarginLoss:
     """Requires the ends of a seed to be closer, by a margin in L1 distance, than either is to random nodes.
 
@@ -45,6 +71,7 @@ class MarginLoss:
 
     def __init__(self, graph: StackedGraph, counts: Sequence[int], margin: float):
         self.margin = margin
+        self._rejection = RejectionLoss(graph, margin, power=1)
         num_seeds = [len(seeds) for seeds in graph.seeds]
         self.counts = [count if known else 0 for count, known in zip(counts, num_seeds, strict=True)]
         seed_of_negative, weight_of_seed = _negatives_of_seeds(self.counts, num_seeds)
@@ -69,7 +96,7 @@ class MarginLoss:
         loss: Tensor = _MarginLoss.apply(  # type: ignore[no-untyped-call]
             rows, left, right, self._seed_of_negative, self._weight_of_seed, self.margin
         )
-        return loss
+        return loss + self._rejection(rows)
 
 
 def _negatives_of_seeds(counts: Sequence[int], num_seeds: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -180,6 +207,7 @@ class HardLoss:
 
     def __init__(self, graph: StackedGraph, batch: int, margin: float, scale: float, shift: float):
         self.graph, self.margin, self.scale, self.shift = graph, margin, scale, shift
+        self._rejection = RejectionLoss(graph, margin, power=2)
         self._counts = [min(batch, len(seeds)) for seeds in graph.seeds]
         self._is_sampled = any(
             count < len(seeds) for count, seeds in zip(self._counts, graph.seeds, strict=True)
@@ -215,7 +243,7 @@ class HardLoss:
             self._smallest,
             self.scale,
         )
-        return ((maxima + self.shift) * self._weights.repeat(1, 2, 1)).sum()
+        return ((maxima + self.shift) * self._weights.repeat(1, 2, 1)).sum() + self._rejection(rows)
 
     def _batch(self, draws: Draws) -> Tensor:
         """The seeds of a step, blocks x seeds x 2, padded."""

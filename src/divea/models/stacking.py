@@ -65,11 +65,14 @@ class StackedGraph:
         self.triples = triples
         """(node, relation, neighbour): each triple once from either end, without self-loops."""
         self.num_nodes, self.num_relations = blocks[-1].last, blocks[-1].last_relation
-        self.seeds = [
-            torch.from_numpy(task.seeds.pairs + np.array([block.first, block.middle])).to(self.device)
-            for task, block in zip(tasks, blocks, strict=True)
-        ]
-        """The seeds of each block as two columns of nodes."""
+        self.seeds, self.rejected = (
+            [
+                torch.from_numpy(pairs + np.array([block.first, block.middle])).to(self.device)
+                for pairs, block in zip(links, blocks, strict=True)
+            ]
+            for links in ([task.seeds.pairs for task in tasks], [task.rejected.pairs for task in tasks])
+        )
+        """The seeds, and the rejected pairs, of each block as two columns of nodes."""
 
     def split(self, rows: Tensor) -> list[Embeddings]:
         """The embeddings of each task, from a matrix with a row per node."""

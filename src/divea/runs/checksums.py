@@ -19,14 +19,20 @@ from divea.runs.layout import files_of
 if TYPE_CHECKING:
     from divea.executors import Job
 
+REJECTED = "rejected pairs"
+"""The name of the checksum of the rejected pairs. A task without them has none, as in earlier releases."""
+
 
 def task_checksums(task: AlignmentTask) -> dict[str, str]:
     """The checksum of each part of a task, by a name that a user understands."""
-    return {
+    found = {
         "source graph": _graph_checksum(task.source),
         "target graph": _graph_checksum(task.target),
         "seeds": checksum(task.seeds.pairs),
     }
+    if len(task.rejected):
+        found[REJECTED] = checksum(task.rejected.pairs)
+    return found
 
 
 def folder_checksum(place: Path, folder: str) -> str:
@@ -44,7 +50,7 @@ def folder_checksum(place: Path, folder: str) -> str:
 
 
 def job_checksum(job: Job) -> str:
-    """The checksum of everything that decides a job's result, except for the graphs."""
+    """The checksum of everything that decides a job's result, except for the task."""
     plain = {
         item.name: getattr(job, item.name)
         for item in fields(job)

@@ -18,7 +18,7 @@ from divea.graphs import AlignmentTask, load_task, save_task
 from divea.graphs.features import EntityVectors, FeatureRows
 from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
 from divea.runs.archives import read_solved, read_vectors, write_solved, write_vectors
-from divea.runs.checksums import folder_checksum, job_checksum, task_checksums
+from divea.runs.checksums import REJECTED, folder_checksum, job_checksum, task_checksums
 from divea.runs.journal import Entry, Journal
 from divea.runs.layout import (
     DIVISION,
@@ -254,8 +254,11 @@ def read_stored_task(run: Path, manifest: Manifest) -> AlignmentTask:
     """The task that a run holds. Raises InputError if it is not the one of the manifest."""
     try:
         task = load_task(run / TASK)
+        found = task_checksums(task)
         # The manifest also has the checksums of files that features read.
-        is_valid = task_checksums(task).items() <= manifest.task.items()
+        is_valid = found.items() <= manifest.task.items() and (REJECTED in found) == (
+            REJECTED in manifest.task
+        )
     except InputError:
         is_valid = False
     if not is_valid:

@@ -47,7 +47,7 @@ _RESULTS = re.compile(
 )
 _FILES_OF_FOLDERS = {
     TASK: re.compile(
-        r"task\.json|seeds\.npy|(source|target)/((entities|relations|attributes|predicates)\.arrow|triples\.npy)"
+        r"task\.json|(seeds|rejected)\.npy|(source|target)/((entities|relations|attributes|predicates)\.arrow|triples\.npy)"
     ),
     DIVISION: re.compile(r"division\.json|arrays/\w+\.npy"),
 }

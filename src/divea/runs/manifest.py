@@ -70,7 +70,7 @@ class Manifest(Group):
         ours, theirs = self._compared(), other._compared()
         for name in {**ours, **theirs}:
             if ours.get(name) != theirs.get(name):
-                if name in self.task:
+                if name in {**self.task, **other.task}:
                     yield f"the {name}"
                 else:
                     yield f"{name} {ours.get(name)!r}, now {theirs.get(name)!r}"
