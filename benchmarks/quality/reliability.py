@@ -28,6 +28,8 @@ NEEDS = Needs("DBP15K, D-Y or others", "CPU or GPU", "20 s a set (GPU)")
 THRESHOLDS = np.round(np.arange(0.5, 0.995, 0.01), 2)
 
 Numbers = npt.NDArray[np.float64]
+Curves = dict[tuple[str, int], tuple[Numbers, Numbers]]
+"""Expected and true precision of each set and split."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +44,7 @@ def run(options: argparse.Namespace) -> Figures:
     figures = Figures()
     names = ("data", "split", "pairs", "expected", "true", "gap", "threshold of the gap")
     table = figures.table("expected and true precision", dict.fromkeys(names, ""))
-    curves = {}
+    curves: Curves = {}
     for name in options.sets:
         for split in options.splits if name in ("zh-en", "fr-en") else [0]:
             data_set = DataSet(name, options.data, split=split)
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> Figures:
                     "threshold of the gap": float(THRESHOLDS[worst]),
                 }
             )
-            curves[f"{name}, split {split}"] = expected, true
+            curves[name, split] = expected, true
     if options.plot is not None:
         plot(curves, options.plot)
     return figures
@@ -80,17 +82,22 @@ def compare(task: AlignmentTask, run: Path, gold: Links) -> tuple[npt.NDArray[np
     return found.pairs, expected, found.precision
 
 
-def plot(curves: dict[str, tuple[Numbers, Numbers]], path: Path) -> None:
+def plot(curves: Curves, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
-    for number, (name, (expected, true)) in enumerate(curves.items()):
-        axes.plot(THRESHOLDS, expected, color=f"C{number}", label=f"{name}: expected")
-        axes.plot(THRESHOLDS, true, color=f"C{number}", linestyle="--", label=f"{name}: true")
-    axes.set(xlabel="confidence threshold", ylabel="precision of the pairs above it")
-    axes.legend(fontsize="small")
+    sets = list(dict.fromkeys(name for name, _ in curves))
+    figure, panels = plt.subplots(
+        1, len(sets), figsize=(4 * len(sets), 4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for (name, split), (expected, true) in curves.items():
+        panel = panels[0, sets.index(name)]
+        panel.plot(THRESHOLDS, expected, color=f"C{split}", label=f"split {split}: expected")
+        panel.plot(THRESHOLDS, true, color=f"C{split}", linestyle="--", label=f"split {split}: true")
+        panel.set(title=name, xlabel="confidence threshold")
+    panels[0, 0].set_ylabel("precision of the pairs above it")
+    panels[0, 0].legend(fontsize="x-small")
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -25,7 +25,7 @@ from divea.types import Ids
 ENOUGH_NEIGHBOURS = 12
 """Neighbours from which on an entity reaches enough of the graph."""
 
-SPREAD = 3.0
+SPREAD = 8.0
 """How fast labels lose worth with the share of the evidence around them that is known."""
 
 _SALT = 0x1ABE1
