@@ -38,7 +38,12 @@ html_theme_options = {"footer_icons": [], "top_of_page_buttons": []}
 
 # A page that is in none of these lists is a warning. A star stands for the pages that are not named.
 NAVIGATION = {
-    "Tutorials": ["docs/tutorials/names", "docs/tutorials/seeds", "docs/tutorials/large"],
+    "Tutorials": [
+        "docs/tutorials/names",
+        "docs/tutorials/seeds",
+        "docs/tutorials/large",
+        "docs/tutorials/review",
+    ],
     "How-to guides": [
         "docs/guide/questions",
         "docs/guide/align",

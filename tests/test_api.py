@@ -146,7 +146,7 @@ def test_the_run_directory_is_continued(tmp_path, finished):
 
 
 def test_the_run_directory_of_other_settings_is_refused(finished):
-    with pytest.raises(InputError, match=r"is a run of something else \(random_seed 0, now 3\)"):
+    with pytest.raises(InputError, match=r"is a run with other settings \(random_seed 0, now 3\)"):
         aligned(PAIR.task, Settings.of(None, SETTINGS), out=finished.path, random_seed=3)
 
 

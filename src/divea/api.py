@@ -23,7 +23,7 @@ from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold, tr
 from divea.evaluation.ranking import Protocol
 from divea.explanations import Explanation, explain
 from divea.formats import read_task, write_mappings
-from divea.formats.make_task import given_names
+from divea.formats.make_task import given_names, links_of
 from divea.formats.sheets import with_verdicts
 from divea.formats.task_folders import folder_around, with_names
 from divea.graphs import AlignmentTask, Links
@@ -105,7 +105,7 @@ class Alignment:
 
     def evaluate(
         self,
-        gold: str | Path | Links,
+        gold: Any,
         protocol: Protocol = "open",
         *,
         min_confidence: float | None = None,
@@ -116,7 +116,8 @@ class Alignment:
         Parameters
         ----------
         gold
-            A file of links, or links in ids.
+            The links: a file, a table with the columns source and target, a dict, pairs of labels, or links
+            in ids. Those that are seeds are left out.
         protocol
             "open" ranks all targets without a seed, "closed" only those of the gold links.
         min_confidence
@@ -162,7 +163,7 @@ class Alignment:
     def report(
         self,
         path: str | Path,
-        gold: str | Path | Links | None = None,
+        gold: Any = None,
         *,
         folder: str | Path | None = None,
         on_step: Step | None = None,
@@ -175,7 +176,7 @@ class Alignment:
         path
             The file to write; its name ends in .html.
         gold
-            A file of links, or links in ids: the page then shows true precision and recall too.
+            Gold links, as in `evaluate`: the page then shows true precision and recall too.
         folder
             The task folder whose own ids the gold file uses.
         on_step
@@ -237,22 +238,31 @@ class Alignment:
         options = ExportOptions(precision, min_confidence, names, seeds, context, for_spreadsheet)
         return export_pairs(self._run, self._ranked_lists, path, options).table
 
-    def _gold(self, gold: str | Path | Links, folder: str | Path | None) -> Links:
-        """Gold links, read from a file unless they are links already."""
-        if isinstance(gold, Links):
-            return gold
+    def _gold(self, gold: Any, folder: str | Path | None) -> Links:
+        """Gold links from a file or an object; those that are seeds are left out."""
+        if not isinstance(gold, str | Path):
+            links = links_of(gold, self.task.source, self.task.target, where="gold")
+            return links.without(self.task.seeds)
         gold = usable_path(gold)
         folder = None if folder is None else usable_path(folder)
         return read_gold(gold, self.task, folder or folder_around(gold) or self._task_folder)
 
-    def _truth(self, gold: str | Path | Links, folder: str | Path | None) -> Truth:
+    def _truth(self, gold: Any, folder: str | Path | None) -> Truth:
         """What gold links say, for the report."""
         links = self._gold(gold, folder)
         lists = self._ranked_lists
         curve = true_curve(lists.assigned, lists.confidence, links, THRESHOLDS)
         precision = [None if np.isnan(value) else float(value) for value in curve.precision]
         shown = Curve(curve.pairs.tolist(), precision, curve.recall.tolist())
-        return Truth(shown, self.evaluate(links).ranking(), len(links))
+        found = self.evaluate(links)
+        pairs = found.pairs
+        of_mappings = {
+            "recall": pairs.recall,
+            "precision by ends": pairs.end_precision,
+            "strict precision": pairs.strict_precision,
+        }
+        counterparts = dict(links.pairs.tolist()), dict(links.pairs[:, ::-1].tolist())
+        return Truth(shown, {**found.ranking(), **of_mappings}, len(links), *counterparts)
 
     def review(self, path: str | Path, pairs: int = 200, *, for_spreadsheet: bool = False) -> pa.Table:
         """Write the pairs that are worth a person's time as a sheet, the most valuable first.

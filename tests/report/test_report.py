@@ -23,7 +23,7 @@ from divea.report.facts import (
     matched_shares,
     stages_of,
 )
-from divea.report.samples import KINDS, choose_samples
+from divea.report.samples import choose_samples
 from divea.runs.finished import open_finished
 from tests.command_line import divea as command
 
@@ -141,31 +141,49 @@ def test_confidence_bars_count_every_pair_that_has_confidence():
 def test_samples_are_of_their_kind_and_in_no_two_kinds(named):
     alignment, _ = named
     kept = Kept(open_finished(alignment.path))
-    samples = choose_samples(kept, 20)
-    assert samples == choose_samples(kept, 20)
+    samples = choose_samples(kept, 80)
+    assert samples == choose_samples(kept, 80) and len(samples) == 80
     sources = [sample.source for sample in samples]
     assert len(set(sources)) == len(sources)
     labels = dict(zip(sources, alignment.task.source.label(sources), strict=True))
     table = alignment.mappings
     mapped = set(table["source"].to_pylist())
     is_contested = (table["rank"].to_numpy() > 1) | ~table["mutual"].to_numpy()
-    contested = {
-        label for label, is_one in zip(table["source"].to_pylist(), is_contested, strict=True) if is_one
-    }
-    known = kept.counterparts
-    confidences = kept.evidence.confidence
+    contested = set(table.filter(is_contested)["source"].to_pylist())
     for sample in samples:
-        label, confidence = labels[sample.source], known.confidence[sample.source]
-        if sample.kind == "unmatched":
-            assert label not in mapped
-        elif sample.kind == "contested":
-            assert label in contested
-        elif sample.kind == "sure":
-            assert (confidences > confidence).mean() <= 0.1
-        else:
-            assert (np.abs(confidences - 0.5) < abs(confidence - 0.5)).sum() <= 2 * 20
+        label, confidence = labels[sample.source], kept.counterparts.confidence[sample.source]
+        assert {
+            "unmatched": label not in mapped,
+            "contested": label in contested,
+            "sure": confidence > 0.9,
+            "doubtful": 0.1 <= confidence <= 0.9,
+            "unrated": False,
+        }[sample.kind]
+    doubtful = [kept.counterparts.confidence[one.source] for one in samples if one.kind == "doubtful"]
+    distances = [abs(confidence - 0.5) for confidence in doubtful]
+    assert distances == sorted(distances) and doubtful
     assert {sample.kind for sample in samples} >= {"sure", "doubtful", "unmatched"}
-    assert set(KINDS) == {"sure", "doubtful", "contested", "unmatched"}
+
+
+def test_a_small_run_is_shown_whole(hostile):
+    kept = Kept(open_finished(hostile.path))
+    free = kept.task.source.num_entities - len(kept.task.seeds)
+    assert len(choose_samples(kept, 200)) >= free
+
+
+def test_gold_judges_the_pairs_of_the_table(named, report):
+    alignment, gold = named
+    rows = re.findall(r'data-kind="(\w+)".*?data-gold="([^"]*)"', report)
+    assert {verdict for _, verdict in rows} <= {"correct", "wrong", "not in gold"}
+    sure = [verdict for kind, verdict in rows if kind == "sure"]
+    assert sure.count("correct") > 0.8 * len(sure)
+    truth = alignment._truth(gold, None)
+    source, target = gold.pairs[0].tolist()
+    other = gold.pairs[1].tolist()
+    assert truth.verdict(source, target) == "correct"
+    assert truth.verdict(source, other[1]) == truth.verdict(other[0], target) == "wrong"
+    outside = np.setdiff1d(np.arange(400), gold.source)[0], np.setdiff1d(np.arange(400), gold.target)[0]
+    assert truth.verdict(*outside) == "not in gold"
 
 
 def test_hostile_names_are_text(hostile, tmp_path):
@@ -202,7 +220,7 @@ def test_a_run_without_confidence_has_a_report(tmp_path):
     alignment = divea.align(pair.task, out=out, device="cpu", subtasks=1, iterations=1, **settings)
     alignment.report(tmp_path / "report.html", pair.gold)
     text = Page((tmp_path / "report.html").read_text()).text
-    assert "have no confidence" in text and "hits@1" in text
+    assert "have no confidence" in text and "hits@1" in text and "unrated" in text
 
 
 @pytest.mark.parametrize(

@@ -340,9 +340,9 @@ def test_a_precision_that_cannot_be_reached_is_refused(named, tmp_path):
 
 
 def test_a_folder_that_is_no_finished_run_is_refused(tmp_path):
-    for run in (tmp_path, tmp_path / "none"):
+    for run, message in ((tmp_path, "is no run of divea"), (tmp_path / "none", "no such folder")):
         ended = divea("export", run, "-o", tmp_path / "pairs.tsv")
-        assert ended.code == 2 and ended.err.count("\n") == 1 and "is no run of divea" in ended.err, ended.err
+        assert ended.code == 2 and ended.err.count("\n") == 1 and message in ended.err, ended.err
 
 
 def test_an_existing_file_is_replaced_as_by_convert(named, tmp_path):

@@ -218,13 +218,16 @@ def align(
 def _print_result(out: Path) -> None:
     import pyarrow.parquet as pq
 
-    from divea.runs.layout import MAPPINGS, MAPPINGS_TSV, RANKED
+    from divea.graphs.arrays import read_description
+    from divea.runs.layout import CALIBRATION, MAPPINGS, MAPPINGS_TSV, RANKED
 
     with (out / MAPPINGS).open("rb") as file:
         count = pq.read_metadata(file).num_rows
     # TSV cannot hold every label.
     written = out / (MAPPINGS_TSV if (out / MAPPINGS_TSV).is_file() else MAPPINGS)
-    print_line(f"{written}: {count} pairs, without the seeds; {out / RANKED}: the ranked lists")
+    has_seeds = read_description(out / CALIBRATION)["seeds"] > 0
+    pairs = f"{count} pairs" + (", without the seeds" if has_seeds else "")
+    print_line(f"{written}: {pairs}; {out / RANKED}: the ranked lists")
 
 
 @contextmanager

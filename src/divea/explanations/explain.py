@@ -44,14 +44,15 @@ def explain(run: FinishedRun, source: str, target: str | None = None) -> Explana
     Parameters
     ----------
     source
-        The label of an entity of the source graph.
+        The label of an entity of the source graph, or its name if no other entity has it.
     target
-        The label of an entity of the target graph; by default the one that the source was matched with or,
-        if it has no match, its best candidate.
+        The label or name of an entity of the target graph; by default the one that the source was matched
+        with or, if it has no match, its best candidate.
     """
-    here = _id(run.task.source, source, "source")
-    there = None if target is None else _id(run.task.target, target, "target")
-    return explain_pair(Kept(run), here, there)
+    kept = Kept(run)
+    here = _id(kept, "source", source)
+    there = None if target is None else _id(kept, "target", target)
+    return explain_pair(kept, here, there)
 
 
 def explain_pair(kept: Kept, source: int, target: int | None = None) -> Explanation:
@@ -87,16 +88,32 @@ def explain_pair(kept: Kept, source: int, target: int | None = None) -> Explanat
     )
 
 
-def _id(graph: KnowledgeGraph, label: str, side: str) -> int:
+def _id(kept: Kept, side: Side, label: str) -> int:
+    """The entity with this label or, if there is none, the only one with this name."""
     if not isinstance(label, str):
         raise InputError(f"{side}: expected the label of an entity; found {shown_value(label)}")
+    found = _find(kept.graph(side), label)
+    if found >= 0:
+        return found
+    named = kept.named(side, label)
+    if len(named) == 1:
+        return int(named[0])
+    shown = printable(label)
+    if len(named):
+        labels = ", ".join(printable(_label(kept.graph(side), one)) for one in named[:3].tolist())
+        raise InputError(f"{len(named)} entities of the {side} graph are named {shown}: {labels}")
+    if side == "source" and (other := _find(kept.task.target, label)) >= 0:
+        owner = int(kept.counterparts.source[other])
+        match = "" if owner < 0 else f", assigned to {printable(_label(kept.task.source, owner))}"
+        raise InputError(f"{shown} is an entity of the target graph{match}; name the source entity first")
+    raise InputError(f"{shown} is no entity of the {side} graph, nor the name of one")
+
+
+def _find(graph: KnowledgeGraph, label: str) -> int:
     try:
-        found = int(graph.find([label])[0])
+        return int(graph.find([label])[0])
     except UnicodeEncodeError:
-        found = -1
-    if found < 0:
-        raise InputError(f"{printable(label)} is no entity of the {side} graph")
-    return found
+        return -1
 
 
 def _label(graph: KnowledgeGraph, entity: int) -> str:
@@ -122,7 +139,9 @@ def _runners_up(
     for (rank, one, score), name in zip(shown, names, strict=True):
         owner = int(known.source[one])
         assigned_to = kept.names("source", [owner])[0] if owner not in (-1, source) else None
-        found.append(Candidate(_label(kept.task.target, one), name, rank, float(score), assigned_to))
+        is_left_out = assigned_to is not None and kept.is_left_out(owner)
+        label = _label(kept.task.target, one)
+        found.append(Candidate(label, name, rank, float(score), assigned_to, is_left_out))
     return tuple(found[:MOST_RUNNERS_UP])
 
 
@@ -185,6 +204,7 @@ def _lone(kept: Kept, side: Side, own: Edges, others: Edges) -> tuple[LoneNeighb
             name,
             relation_labels(own.to(one), graph),
             None if match < 0 else kept.names(other_side, [match])[0],
+            match >= 0 and kept.is_left_out(one if side == "source" else match),
         )
         for one, name, match in zip(lone, kept.names(side, lone), matches, strict=True)
     ]
@@ -218,6 +238,10 @@ def _verdict(kept: Kept, source: int, target: int, matched: int, ranked: list[tu
     if subtask is not None and not np.isin(target, subtask.candidates):
         return "not matched: the target was no candidate in the source's subtask of the last iteration"
     rank = "is not in the source's ranked list" if place is None else f"is number {place} of the ranked list"
+    owner = int(known.source[target])
+    if matched < 0 and owner >= 0:
+        name = kept.names("source", [owner])[0]
+        return f"not matched: the target {rank}, but was assigned to {name}"
     if matched < 0:
         return f"not matched: the target {rank}, and the source has no match at all"
     return f"not matched: the target {rank}, and the source was matched with another target"

@@ -56,7 +56,9 @@ class LoneNeighbour:
     name: str
     relations: tuple[str, ...]
     match: str | None
-    """The name of what it is matched with instead; None if it has no match."""
+    """The name of what it is assigned to instead; None if it has no match."""
+    is_left_out: bool
+    """Whether that pair is left out of the mappings."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Candidate:
     score: float
     assigned_to: str | None
     """The name of the other source entity that it was assigned to, or that it is a seed with."""
+    is_left_out: bool
+    """Whether that pair is left out of the mappings."""
 
 
 @dataclass(frozen=True)

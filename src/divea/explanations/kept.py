@@ -21,6 +21,7 @@ from divea.runs.evidence import read_evidence
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, RANKED
 from divea.runs.tables import RANKED_SCHEMA
+from divea.types import Ids
 
 _LIST = ("source", "target", "score")
 """The columns of ranked lists that explanations need."""
@@ -56,6 +57,15 @@ class Kept:
         names = entity_names(self.graph(side), self._properties[side], np.array(ids, dtype=np.int32))
         found: list[str] = readable(names).to_pylist()
         return found
+
+    def named(self, side: Side, name: str) -> Ids:
+        """The entities with this name."""
+        names = readable(entity_names(self.graph(side), self._properties[side]))
+        return np.flatnonzero(np.asarray(pc.equal(names, name))).astype(np.int32)
+
+    def is_left_out(self, source: int) -> bool:
+        """Whether the match of a source entity is left out of the mappings."""
+        return bool(self.counterparts.confidence[source] < self.threshold)
 
     @cached_property
     def counterparts(self) -> Counterparts:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from divea.errors import InputError, printable
 from divea.explanations.explanation import Contribution, Explanation, LoneNeighbour, Side
-from divea.explanations.text import INVERSE, relation_name
+from divea.explanations.text import INVERSE, lone_match, relation_name
 
 STYLE = """
 .picture { font: 13px system-ui, sans-serif; --ink: #1c2430; --faint: #667085; --box: #eef2f7;
@@ -62,21 +62,31 @@ def picture(found: Explanation, style: str = "") -> str:
         The style to put into the element, if the page around it does not have it.
     """
     rows = list(_rows(found))
-    top = 30
+    top = 54
     height = top + _ROW * max(len(rows), 2)
     middle = (top + height) / 2
-    parts = [part for row, content in enumerate(rows) for part in _draw(content, top + _ROW * row, middle)]
+    parts = [_text(_short(found.verdict, 120), 0, 8, "strong", "start")]
+    parts += [part for row, content in enumerate(rows) for part in _draw(content, top + _ROW * row, middle)]
     parts += _entity(found.source.name, _SOURCE, middle, "source")
     if found.target is not None:
         parts += _entity(found.target.name, _TARGET, middle, "target")
     if found.contributions:
         parts += _waterfall(found.contributions, height + 20)
         height += 44 + 22 * len(found.contributions)
+    legend = (
+        "in one line and green: neighbours that match each other, with their share of the structural evidence"
+    )
+    parts.append(
+        _text(f"{legend} and their confidence; dashed: the others", 0, height + 18, "faint", "start")
+    )
+    height += 24
     name = escape(printable(f"{found.source.name}: {found.verdict}"))
     # A page shows the picture inline, where the namespace is not needed but does no harm.
+    inside = f"<style>{style}</style>" if style else ""
     return (
-        f'<svg class="picture" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
-        f'role="img"><title>{name}</title>{f"<style>{style}</style>" if style else ""}{"".join(parts)}</svg>'
+        '<svg class="picture" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'viewBox="-12 -12 {WIDTH + 24} {height + 24:.0f}"><title>{name}</title>'
+        f"{inside}{''.join(parts)}</svg>"
     )
 
 
@@ -114,8 +124,7 @@ def _rows(found: Explanation) -> Iterator[_Line]:
         for side in sides:
             if number < len(side):
                 lone = side[number]
-                match = "no match" if lone.match is None else f"matched with {lone.match}"
-                line.ends[lone.side] = lone.name, lone.relations, f"{lone.name}: {match}"
+                line.ends[lone.side] = lone.name, lone.relations, f"{lone.name}: {lone_match(lone)}"
         yield line
 
 
@@ -174,6 +183,8 @@ def _waterfall(contributions: tuple[Contribution, ...], top: float) -> Iterator[
         totals.append(totals[-1] + item.log_odds)
     low, high = min(totals), max(totals)
     scale = (_BAR[1] - _BAR[0]) / max(high - low, 1e-9)
+    zero, bottom = _BAR[0] - scale * low, top + 18 + 22 * len(contributions)
+    yield f'<path class="edge" d="M{zero:.0f} {top + 14:.0f}V{bottom:.0f}"/>'
     for number, item in enumerate(contributions):
         y = top + 18 + 22 * number
         ends = sorted(_BAR[0] + scale * (total - low) for total in totals[number : number + 2])

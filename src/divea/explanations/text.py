@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from divea.errors import printable
 
 if TYPE_CHECKING:
-    from divea.explanations.explanation import Entity, Explanation, LoneNeighbour, Neighbours
+    from divea.explanations.explanation import Candidate, Entity, Explanation, LoneNeighbour, Neighbours
 
 MOST_NEIGHBOURS, MOST_LITERALS = 10, 12
 
@@ -54,19 +54,19 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield ""
         yield "other candidates:"
         for candidate in found.runners_up:
-            owner = "" if candidate.assigned_to is None else f", matched with {candidate.assigned_to}"
+            owner = "" if candidate.assigned_to is None else f", {_assigned(candidate)}"
             yield f"  {candidate.rank}. {candidate.name}  score {candidate.score:.3f}{owner}"
 
 
 def _neighbour_lines(found: Explanation) -> Iterator[str]:
     assert found.target is not None
     neighbours = found.neighbours
-    sizes = f"{found.source.neighbours} and {found.target.neighbours}"
+    sizes = f"(the source has {found.source.neighbours}, the target {found.target.neighbours})"
     if not neighbours:
-        yield f"none of the {sizes} neighbours match each other"
+        yield f"no neighbours match each other {sizes}"
         return
-    yield f"{len(neighbours)} of {sizes} neighbours match each other (share of the structural evidence,"
-    yield "estimated from their confidence and from how far the relations agree):"
+    yield f"neighbours that match each other: {len(neighbours)} {sizes}, with their share of the structural"
+    yield "evidence, estimated from their confidence and from how far the relations agree:"
     for item in neighbours[:MOST_NEIGHBOURS]:
         yield f"  {item.share:4.0%}  {_neighbour(item)}"
     if len(neighbours) > MOST_NEIGHBOURS:
@@ -87,8 +87,18 @@ def _neighbour(item: Neighbours) -> str:
 
 
 def _lone(item: LoneNeighbour) -> str:
-    match = "no match" if item.match is None else f"matched with {item.match}"
-    return f"{', '.join(map(relation_name, item.relations))}: {item.name} ({match})"
+    return f"{', '.join(map(relation_name, item.relations))}: {item.name} ({lone_match(item)})"
+
+
+def lone_match(item: LoneNeighbour) -> str:
+    """What a neighbour without a counterpart is assigned to, in words."""
+    if item.match is None:
+        return "no match"
+    return f"assigned to {item.match}" + (", left out" if item.is_left_out else "")
+
+
+def _assigned(item: Candidate) -> str:
+    return f"assigned to {item.assigned_to}" + (", left out of the mappings" if item.is_left_out else "")
 
 
 def _entity(entity: Entity) -> str:

@@ -76,21 +76,30 @@ def make_task(
     """
     left = graph_of(source, source_attributes, where="source", keep_schema=keep_schema)
     right = graph_of(target, target_attributes, where="target", keep_schema=keep_schema)
-    links = _links(seeds, left, right, skip_unknown_seeds)
+    links = links_of(seeds, left, right, where="seeds", skip_unknown=skip_unknown_seeds)
     task = task_of(left, right, links, seeds if isinstance(seeds, str | Path) else "seeds")
     names = given_names(source_names, "source_names"), given_names(target_names, "target_names")
     return with_names(task, *names, skip_unknown=skip_unknown_names)
 
 
-def _links(given: Any, source: KnowledgeGraph, target: KnowledgeGraph, skip_unknown: bool) -> Links:
+def links_of(
+    given: Any, source: KnowledgeGraph, target: KnowledgeGraph, *, where: str, skip_unknown: bool = False
+) -> Links:
+    """Links from what `make_task` takes as seeds.
+
+    Parameters
+    ----------
+    where
+        The argument that they were given as, for messages.
+    """
     if given is None or isinstance(given, Links):
         return Links.from_pairs([]) if given is None else given
     if isinstance(given, str | Path):
         return resolve_links(given, source, target, skip_unknown=skip_unknown)
-    left, right = _pairs(given, LINK_COLUMNS, "seeds")
+    left, right = _pairs(given, LINK_COLUMNS, where)
     if not len(left):
         return Links.from_pairs([])
-    return links_between(left, right, source, target, path="seeds", skip_unknown=skip_unknown)
+    return links_between(left, right, source, target, path=where, skip_unknown=skip_unknown)
 
 
 def given_names(given: Any, where: str) -> str | Path | pa.Table | None:

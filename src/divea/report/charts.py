@@ -84,7 +84,7 @@ def bar_chart(bars: Sequence[Bar], highest: float | None = None) -> Markup:
     parts = [_axis()] if highest else []
     # Names must not run into each other.
     longest = max((len(bar.name) for bar in bars), default=1)
-    every = max(ceil(7 * longest / step), 1)
+    every = max(ceil(9 * longest / step), 1)
     for place, bar in enumerate(bars):
         x, y = _LEFT + place * step, _y(bar.value / top)
         parts.append(
@@ -94,7 +94,8 @@ def bar_chart(bars: Sequence[Bar], highest: float | None = None) -> Markup:
             ).format(x + step * 0.1, y, step * 0.8, max(HEIGHT - _BOTTOM - y, 0.5), bar.name, bar.note)
         )
         if not highest and len(bars) <= _MOST_NUMBERS:
-            parts.append(_text(f"{bar.value:,.{0 if top >= 100 else 1}f}", x + step / 2, y - 4, "middle"))
+            number = f"{bar.value:,.0f}" if bar.value == int(bar.value) else f"{bar.value:,.1f}"
+            parts.append(_text(number if bar.value else "", x + step / 2, y - 4, "middle"))
         if place % every == 0:
             parts.append(_text(bar.name, x + step / 2, HEIGHT - _BOTTOM + 16, "middle"))
     return _chart(parts, "; ".join(f"{bar.name}: {bar.note}" for bar in bars[:40]))

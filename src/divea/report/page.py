@@ -41,8 +41,8 @@ from divea.runs.finished import FinishedRun
 LARGEST = 3_000_000
 """The most bytes of a page."""
 _LARGEST_ROWS = 2_500_000
-SAMPLES = 50
-"""The most pairs of each kind."""
+SAMPLES = 200
+"""The most pairs."""
 _LONGEST_VALUE = 300
 _MOST_LITERALS = 8
 
@@ -56,8 +56,17 @@ class Truth:
 
     curve: Curve
     figures: dict[str, float]
-    """Coverage, hits@k and MRR."""
+    """Coverage, hits@k and MRR, and figures of the mappings."""
     links: int
+    target_of: dict[int, int]
+    source_of: dict[int, int]
+    """The counterpart of each entity of a gold link."""
+
+    def verdict(self, source: int, target: int) -> str:
+        """What gold says about a pair."""
+        if source not in self.target_of and target not in self.source_of:
+            return "not in gold"
+        return "correct" if self.target_of.get(source) == target else "wrong"
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Row:
     kind: Kind
     found: Explanation
     picture: Markup
+    gold: str
+    """What gold says about the pair; empty without gold."""
 
 
 def write_report(
@@ -87,26 +98,29 @@ def write_report(
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError("a report is written as HTML; let the name end in .html", path=path)
     kept = Kept(run, many=True)
-    text = _render(kept, _rows(kept, on_step), truth)
+    text = _render(kept, _rows(kept, truth, on_step), truth)
     with new_file(path) as temporary:
         temporary.write_bytes(text)
     return len(text)
 
 
-def _rows(kept: Kept, on_step: Step | None) -> list[Row]:
-    """The pairs of the table, as many as the page has room for."""
+def _rows(kept: Kept, truth: Truth | None, on_step: Step | None) -> list[Row]:
+    """The pairs of the table by kind, as many as the page has room for."""
     samples = choose_samples(kept, SAMPLES)
     rows, size = [], 0
     for place, sample in enumerate(samples):
         if on_step is not None:
             on_step(place, len(samples))
         found = _shortened(explain_pair(kept, sample.source))
-        row = Row(sample.kind, found, Markup(picture(found)))
+        target = -1 if found.target is None else int(kept.task.target.find([found.target.label])[0])
+        verdict = "" if truth is None else truth.verdict(sample.source, target)
+        row = Row(sample.kind, found, Markup(picture(found)), verdict)
         size += len(_template("row.html").render(row=row).encode())
         if size > _LARGEST_ROWS:
             break
         rows.append(row)
-    return rows
+    order = list(KINDS)
+    return sorted(rows, key=lambda row: order.index(row.kind))
 
 
 def _shortened(found: Explanation) -> Explanation:
@@ -148,7 +162,7 @@ def _render(kept: Kept, rows: list[Row], truth: Truth | None) -> bytes:
         "stage_chart": bar_chart(bars_of_stages(stages)),
         "manifest": run.manifest,
         "settings": settings_of(run.manifest.settings),
-        "kinds": KINDS,
+        "kinds": {kind: meaning for kind, meaning in KINDS.items() if any(row.kind == kind for row in rows)},
         "rows": rows,
         "truth": truth,
     }

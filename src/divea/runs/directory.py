@@ -274,9 +274,10 @@ def _agreed_manifest(path: Path, wanted: Manifest, stored: Manifest | None) -> M
         return wanted
     differences = list(stored.differences(wanted))
     if differences:
+        is_same_task = stored.differs_in_settings_only(wanted)
+        what = "is a run with other settings" if is_same_task else "is a run of something else"
         raise InputError(
-            f"is a run of something else ({'; '.join(differences)}); name another folder to start a new run",
-            path=path,
+            f"{what} ({'; '.join(differences)}); name another folder to start a new run", path=path
         )
     return stored
 

@@ -54,6 +54,8 @@ class Manifest(Group):
         path = run / MANIFEST
         content = _read(path)
         if content is None:
+            if not run.exists():
+                raise InputError("no such folder", path=run)
             exists = path.exists()
             raise InputError("is damaged" if exists else "is no run of divea", path=path if exists else run)
         found = {key: content.pop(key, None) for key in FORMAT}
@@ -74,6 +76,12 @@ class Manifest(Group):
                     yield f"the {name}"
                 else:
                     yield f"{name} {ours.get(name)!r}, now {theirs.get(name)!r}"
+
+    def differs_in_settings_only(self, other: Manifest) -> bool:
+        """Whether another manifest is that of the same task on the same machine."""
+        ours, theirs = self._compared(), other._compared()
+        paths = {*flattened(self.settings.plain()), *flattened(other.settings.plain())}
+        return all(name in paths or ours.get(name) == theirs.get(name) for name in {**ours, **theirs})
 
     @property
     def identity(self) -> str:
