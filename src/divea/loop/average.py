@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from divea.types import Ids, Matches, Scores
 
 _SALT = 0xA7E
 
-_ROWS = 1 << 9
+_ROWS = 1 << 10
 """Rows of a block: its arrays stay in the cache of a core."""
 
 _SIGN = np.uint64(1 << 63)
@@ -113,17 +114,15 @@ def _averaged(
 ) -> tuple[npt.NDArray[np.int32], Scores]:
     """The ranked lists of a block of sources: targets, and mean scores."""
     target, gain, floor = _side_by_side(lists, block)
-    place, total = _totals(target, gain, len(lists), order)
-    best, total = _largest(total, top, order.bits)
+    place, total, is_left_out = _totals(target, gain, len(lists), order)
+    best, total = _largest(total, is_left_out, top, order.bits)
     mean = ((total + floor[:, None]) / len(lists)).astype(np.float32)
-    chosen = _taken(target, _taken(place, best))
+    chosen = target.take(place.take(best))
     chosen[np.isneginf(mean)] = -1
     return chosen, mean
 
 
-def _side_by_side(
-    lists: Sequence[_Lists], block: slice
-) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
+def _side_by_side(lists: Sequence[_Lists], block: slice) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
     """All lists of a source in one row: targets, scores above the list's lowest, and the sum of the
     lowest.
     """
@@ -133,8 +132,9 @@ def _side_by_side(
     floor = np.zeros(len(target))
     first = 0
     for listed, score in sides:
-        lowest = np.where(listed >= 0, score, np.inf).min(axis=1, initial=np.inf).astype(np.float64)
-        lowest[~np.isfinite(lowest)] = 0
+        is_full = listed.min(initial=0) >= 0
+        lowest = (score if is_full else np.where(listed >= 0, score, np.inf)).min(axis=1, initial=np.inf)
+        lowest = np.where(np.isfinite(lowest), lowest, 0).astype(np.float64)
         floor += lowest
         end = first + listed.shape[1]
         np.subtract(score, lowest[:, None], out=gain[:, first:end])
@@ -144,56 +144,65 @@ def _side_by_side(
 
 def _totals(
     target: npt.NDArray[np.int32], gain: Numbers, lists: int, order: _Order
-) -> tuple[Places, Numbers]:
+) -> tuple[Places, Numbers, npt.NDArray[np.bool_]]:
     """The places of each row in random order of their targets, and what each target gains in all lists.
 
-    All but one place of a target have -inf, and so have the places of targets that are left out.
+    Places count from the first row on. The total stands at the first place of a target. Its other places
+    are left out, and so are the places of targets that do not count.
     """
     key = order.number.take(target)
     key |= np.arange(target.shape[1], dtype=key.dtype)
     key.sort(axis=1)
     place = (key & key.dtype.type((1 << order.bits) - 1)).astype(np.int64)
-    gain = _taken(gain, place)
-    number = key >> order.bits
+    place += _first_places(target)
+    gain = gain.take(place)
     total = gain.copy()
+    is_left_out = key >= order.number[-1]
     for shift in range(1, lists):
-        is_same = number[:, shift:] == number[:, :-shift]
-        total[:, :-shift] += np.where(is_same, gain[:, shift:], 0)
-    is_left_out = number == order.number[-1] >> order.bits
-    is_left_out[:, 1:] |= number[:, 1:] == number[:, :-1]
-    total[is_left_out] = -np.inf
-    return place, total
+        is_same = (key[:, shift:] ^ key[:, :-shift]) >> order.bits == 0
+        # Masked bits, because zero times -inf is no number.
+        total[:, :-shift] += (gain[:, shift:].view(np.uint64) & _mask(is_same)).view(np.float64)
+        if shift == 1:
+            is_left_out[:, 1:] |= is_same
+    return place, total, is_left_out
 
 
-def _largest(total: Numbers, top: int, bits: int) -> tuple[Places, Numbers]:
+def _largest(
+    total: Numbers, is_left_out: npt.NDArray[np.bool_], top: int, bits: int
+) -> tuple[Places, Numbers]:
     """The places of the largest numbers of each row, and these numbers, largest first, equal ones in order.
 
     The bits of a float that is not negative are an integer with the same order. Sums of a few 32-bit scores
-    do not use the lowest bits of 64, which have room for the place; rows that use them are sorted otherwise.
+    do not use the lowest bits of 64, which have room for the place. Rows for which this is not so are sorted
+    in the common way.
     """
     low = np.uint64((1 << bits) - 1)
-    is_nothing = np.isneginf(total)
-    number = total.view(np.uint64)
-    is_used = ((number & (low | _SIGN)) != 0) & ~is_nothing
-    key = (~number & ~low) | np.arange(total.shape[1], dtype=np.uint64)
-    key[is_nothing] = _NOTHING
+    number, nothing = total.view(np.uint64), _mask(is_left_out)
+    unusual = np.flatnonzero((number & (low | _SIGN) & ~nothing).any(axis=1))
+    key = ~(number | low) | np.arange(total.shape[1], dtype=np.uint64) | nothing
     key.sort(axis=1)
     key = key[:, :top]
     place = (key & low).astype(np.int64)
-    largest = (~key & ~low).view(np.float64)
+    largest = ~(key | low)
+    largest = largest.view(np.float64)
     is_nothing = key == _NOTHING
-    place[is_nothing], largest[is_nothing] = 0, -np.inf
-    other = np.flatnonzero(is_used.any(axis=1))
-    if len(other):
-        place[other] = np.argsort(-total[other], axis=1, kind="stable")[:, :top]
-        largest[other] = np.take_along_axis(total[other], place[other], axis=1)
-    return place, largest
+    if is_nothing.any():
+        place[is_nothing], largest[is_nothing] = 0, -np.inf
+    if len(unusual):
+        others = np.where(is_left_out[unusual], -np.inf, total[unusual])
+        place[unusual] = np.argsort(-others, axis=1, kind="stable")[:, :top]
+        largest[unusual] = np.take_along_axis(others, place[unusual], axis=1)
+    return place + _first_places(total), largest
 
 
-def _taken(values: np.ndarray, place: Places) -> np.ndarray:
-    """The values at these places of their rows: `np.take_along_axis` without its checks."""
-    first = np.arange(len(values))[:, None] * values.shape[1]
-    return values.take(place + first)
+def _mask(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """All bits set where chosen, none elsewhere."""
+    return np.negative(chosen.astype(np.uint64))
+
+
+def _first_places(rows: npt.NDArray[Any]) -> Places:
+    """The place of the first entry of each row, counted from the first row on, as a column."""
+    return np.arange(len(rows))[:, None] * rows.shape[1]
 
 
 def _mutual(

@@ -26,6 +26,7 @@ from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
 from divea.loop import decoys
+from divea.loop.average import average
 from divea.loop.confidence import (
     COLUMNS,
     FEWEST_PAIRS,
@@ -41,7 +42,7 @@ from divea.loop.confidence import (
 )
 from divea.loop.decoys import calibrate_without_seeds
 from divea.loop.features import HERE, Computing, LoopFeatures, starting_pairs
-from divea.loop.merge import assign, average, merge
+from divea.loop.merge import assign, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.types import Ids, Matches, Solved
 

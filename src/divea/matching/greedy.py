@@ -17,7 +17,7 @@ import numpy.typing as npt
 from divea.resources.row_blocks import for_row_blocks
 from divea.types import Ids, Matches
 
-_ROWS = 1 << 13
+_ROWS = 1 << 12
 """Rows of a block."""
 
 Rows = npt.NDArray[np.int64]
@@ -172,26 +172,27 @@ class _Lists:
             descending = np.where(target >= 0, -self._score[own], np.nan)
             self._order[own] = np.lexsort((self._draws_of(own, target), descending))
 
-        self._draws  # noqa: B018 - drawn before there are threads
+        _ = self._draws  # made once, before there are threads
         for_row_blocks(order, len(rows), _ROWS)
         self._is_ordered[rows] = True
 
     def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
         """The draws of the proposals that rows make in their given turns."""
-        place = self._flat(rows, turn) - rows * self.width
-        found = np.empty(len(rows))
+        draws, first = self._draws
+        wanted = self._target.take(self._flat(rows, turn))
+        number = first[rows]
 
-        def draw(block: slice) -> None:
-            own = rows[block]
-            found[block] = self._draws_of(own, self._target[own])[np.arange(len(own)), place[block]]
+        def count(block: slice) -> None:
+            target = self._target[rows[block]]
+            number[block] += ((target >= 0) & (target < wanted[block, None])).sum(axis=1)
 
-        for_row_blocks(draw, len(rows), _ROWS)
-        return found
+        for_row_blocks(count, len(rows), _ROWS)
+        return draws.take(number)
 
     def _draws_of(self, rows: Rows, target: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
         """The draws of all pairs of some rows: a row has one for each pair, in the order of target ids."""
         draws, first = self._draws
-        by_target = np.argsort(target, axis=1, kind="stable")
+        by_target = np.argsort(target, axis=1)
         # Empty places are target -1, so they come first, and have no draw.
         number = np.arange(self.width) - (target < 0).sum(axis=1)[:, None]
         drawn = np.where(number >= 0, draws.take(first[rows, None] + np.maximum(number, 0)), np.nan)
