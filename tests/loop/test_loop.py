@@ -10,9 +10,9 @@ from divea.evaluation import RankMetrics, coverage, listed_ranks
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.loop.loop import run_loop
-from divea.loop.solve import solve, subtask_random_seed
+from divea.loop.solve import solve, subtask_random_seed, with_pseudo_seeds
 from divea.models import Model, make_model
-from divea.types import Embeddings, Matches, Solved, with_pseudo_seeds
+from divea.types import Embeddings, Matches, Solved
 
 SMALL = {"label-propagation": {"labels": 64, "heads": 32, "draft_heads": 16, "rounds": 2}}
 
