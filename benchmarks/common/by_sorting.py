@@ -66,7 +66,9 @@ def _in_random_order(
     Afterwards all scores of a pair stand next to each other, and a stable sort leaves equal means in random
     order.
     """
-    rank = np.random.default_rng([random_seed, _SALT_OF_AVERAGES]).permutation(highest_id + 2).astype(np.int32)
+    rank = (
+        np.random.default_rng([random_seed, _SALT_OF_AVERAGES]).permutation(highest_id + 2).astype(np.int32)
+    )
     # An empty place is target -1, which indexes the last entry: give that the highest rank.
     rank[-1] = highest_id + 2
     order = np.argsort(rank[target], axis=1, kind="stable")
