@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,6 +33,8 @@ from divea.resources.row_blocks import for_row_blocks
 from divea.types import Matches
 
 NEEDS = Needs("none", "CPU, 4 GiB (24 GiB for 2,000,000 sources)", "3 min")
+
+Result = TypeVar("Result")
 
 SORTING, DIVEA = "sorting", "divea"
 BLOCK = 1 << 14
@@ -89,8 +92,8 @@ def run(options: argparse.Namespace) -> Figures:
 
 
 def compared(
-    step: str, works: dict[str, Callable[[], object]], rounds: int, table: Table
-) -> dict[str, Rounds[object]]:
+    step: str, works: dict[str, Callable[[], Result]], rounds: int, table: Table
+) -> dict[str, Rounds[Result]]:
     """Measure both methods of a step in turns, and add them to the table."""
     found = in_turns({name: partial(measure, work) for name, work in works.items()}, rounds)
     for name, measured in found.items():
@@ -132,9 +135,8 @@ def ranked_lists(shape: tuple[int, int], random_seed: int, iteration: int) -> Ma
     return Matches(ids, target, score, np.zeros(sources, dtype=bool))
 
 
-def is_same(lists: object, others: object) -> bool:
+def is_same(lists: Matches, others: Matches) -> bool:
     """Whether two sets of lists are the same, bit for bit."""
-    assert isinstance(lists, Matches) and isinstance(others, Matches)
     return (
         np.array_equal(lists.source, others.source)
         and np.array_equal(lists.target, others.target)

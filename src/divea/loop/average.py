@@ -95,7 +95,7 @@ class _Lists:
 class _Order:
     """A random order of the targets, as numbers that leave their lowest bits to the place in a row."""
 
-    number: npt.NDArray[np.unsignedinteger]
+    number: npt.NDArray[Any]
     """By target. Targets that are left out and empty places (target -1) have the highest number."""
     bits: int
 
@@ -106,7 +106,8 @@ class _Order:
         rank[-1] = rank[taken[taken <= highest_id]] = highest_id + 2
         bits = width.bit_length()
         fits = (highest_id + 2).bit_length() + bits <= 32
-        return cls(rank.astype(np.uint32 if fits else np.uint64) << bits, bits)
+        number: npt.NDArray[Any] = rank.astype(np.uint32 if fits else np.uint64)
+        return cls(number << bits, bits)
 
 
 def _averaged(
@@ -183,8 +184,7 @@ def _largest(
     key.sort(axis=1)
     key = key[:, :top]
     place = (key & low).astype(np.int64)
-    largest = ~(key | low)
-    largest = largest.view(np.float64)
+    largest: Numbers = (~(key | low)).view(np.float64)
     is_nothing = key == _NOTHING
     if is_nothing.any():
         place[is_nothing], largest[is_nothing] = 0, -np.inf
