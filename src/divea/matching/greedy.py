@@ -23,25 +23,25 @@ _ROWS = 1 << 12
 Rows = npt.NDArray[np.int64]
 
 
-def assign_greedily(matches: Matches, draw: np.random.Generator) -> Ids:
+def assign_greedily(matches: Matches, random_seed: list[int]) -> Ids:
     """The target assigned to each row, -1 for none.
 
     Parameters
     ----------
-    draw
-        Gives every listed pair a number, and the lower one wins if scores are equal.
+    random_seed
+        Of the draws: every listed pair has one, and the lower one wins if scores are equal.
 
     Examples
     --------
     >>> scores = np.float32([[.9, .8], [.85, .7]])
     >>> both = Matches(np.array([0, 1]), np.array([[5, 6], [5, 6]]), scores, np.array([True, False]))
-    >>> assign_greedily(both, np.random.default_rng(0)).tolist()
+    >>> assign_greedily(both, [0]).tolist()
     [5, 6]
     """
     assigned = np.full(len(matches), -1, dtype=np.int32)
     if not matches.target.size:
         return assigned
-    proposals = _Proposals(matches, draw)
+    proposals = _Proposals(matches, random_seed)
     while proposals.propose():
         pass
     chosen = np.flatnonzero(proposals.holder >= 0)
@@ -52,8 +52,8 @@ def assign_greedily(matches: Matches, draw: np.random.Generator) -> Ids:
 class _Proposals:
     """The rows that still propose, and the row that each target keeps."""
 
-    def __init__(self, matches: Matches, draw: np.random.Generator):
-        self._lists = _Lists(matches, draw)
+    def __init__(self, matches: Matches, random_seed: list[int]):
+        self._lists = _Lists(matches, random_seed)
         targets = int(matches.target.max()) + 1
         self._rows = np.arange(len(matches))
         self._place = np.zeros(len(matches), dtype=np.int64)
@@ -119,8 +119,8 @@ class _Proposals:
 class _Lists:
     """The listed pairs of every row, in the order in which it proposes."""
 
-    def __init__(self, matches: Matches, draw: np.random.Generator):
-        self._source, self._draw = matches.source, draw
+    def __init__(self, matches: Matches, random_seed: list[int]):
+        self._source, self._random_seed = matches.source, random_seed
         self._target = np.ascontiguousarray(matches.target)
         self._score = np.ascontiguousarray(matches.score)
         self.width = self._target.shape[1]
@@ -215,4 +215,16 @@ class _Lists:
         by_source = np.argsort(self._source, kind="stable")
         first = np.empty(len(pairs), dtype=np.int64)
         first[by_source] = np.cumsum(pairs[by_source]) - pairs[by_source]
-        return self._draw.random(int(pairs.sum()) + 1), first
+        return _draws(self._random_seed, int(pairs.sum()) + 1), first
+
+
+def _draws(random_seed: list[int], number: int) -> npt.NDArray[np.float64]:
+    """What `np.random.default_rng(random_seed).random(number)` gives, drawn on all cores."""
+    draws = np.empty(number)
+
+    def fill(block: slice) -> None:
+        bits = np.random.PCG64(random_seed).advance(block.start)
+        np.random.Generator(bits).random(out=draws[block])
+
+    for_row_blocks(fill, number, 100 * _ROWS)
+    return draws

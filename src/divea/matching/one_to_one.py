@@ -39,10 +39,10 @@ def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0
     """
     if method not in _METHODS:
         raise InputError(f"unknown one-to-one method {method!r}; choose from {', '.join(_METHODS)}")
-    return _METHODS[method](matches, np.random.default_rng([random_seed, _SALT]))
+    return _METHODS[method](matches, [random_seed, _SALT])
 
 
-def _assign_optimally(matches: Matches, draw: np.random.Generator) -> Ids:
+def _assign_optimally(matches: Matches, random_seed: list[int]) -> Ids:
     """The target assigned to each row, -1 for none: an optimal sparse assignment (Jonker-Volgenant).
 
     Every source has an additional column of its own as a fallback, so that a complete assignment exists.
@@ -58,7 +58,7 @@ def _assign_optimally(matches: Matches, draw: np.random.Generator) -> Ids:
     # Drawn in the order of source ids and targets, so that the order of rows does not matter.
     by_id = np.lexsort((targets, matches.source[rows]))
     tie_breakers = np.empty(len(rows))
-    tie_breakers[by_id] = draw.random(len(rows))
+    tie_breakers[by_id] = np.random.default_rng(random_seed).random(len(rows))
     sources, row = np.unique(rows, return_inverse=True)
     columns, column = np.unique(targets, return_inverse=True)
     # Costs are positive, and tie breakers are far below any difference of scores that matters. A fallback
