@@ -7,6 +7,7 @@ A benchmark is a module `benchmarks/KIND/NAME.py` with a docstring and three nam
     run(options)            measures, and returns `Figures`
 """
 
+from benchmarks.common import by_sorting
 from benchmarks.common.data import (
     DBP15K,
     LARGE_SIZES,
@@ -69,6 +70,7 @@ __all__ = [
     "add_random_seed",
     "add_rounds",
     "add_settings",
+    "by_sorting",
     "clock",
     "held_out_seeds",
     "in_turns",

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divea.graphs import Links
-from divea.loop.merge import assign, average, merge
+from divea.loop.average import average
+from divea.loop.merge import assign, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
 from divea.types import Matches
 

@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+import divea.matching.greedy as module
+from benchmarks.common import by_sorting
 from divea.errors import InputError
 from divea.matching import one_to_one
 from divea.types import Matches
+from tests.ranked_lists import in_blocks, ranked_lists
 
 
 @st.composite
@@ -42,6 +45,38 @@ def sequential_greedy(matches):
 @given(tables())
 def test_greedy_assigns_the_same_as_a_sequential_loop(matches):
     assert np.array_equal(one_to_one(matches), sequential_greedy(matches))
+
+
+@given(
+    matches=ranked_lists(),
+    is_shuffled=st.booleans(),
+    random_seed=st.integers(0, 3),
+    rows=st.sampled_from([1, 3, 1000]),
+    threads=st.sampled_from([1, 2, 5]),
+)
+def test_greedy_assigns_the_same_as_sorting_all_pairs(matches, is_shuffled, random_seed, rows, threads):
+    """Also if lists are not in the order of their scores, and in any number of blocks and threads."""
+    if is_shuffled:
+        order = np.random.default_rng(random_seed).permutation(matches.target.shape[1])
+        lists = matches.target[:, order], matches.score[:, order]
+        matches = Matches(matches.source, *lists, matches.mutual)
+    with pytest.MonkeyPatch.context() as patch:
+        in_blocks(patch, module, rows, threads)
+        found = one_to_one(matches, random_seed=random_seed)
+    assert found.dtype == np.int32
+    assert np.array_equal(found, by_sorting.one_to_one(matches, random_seed))
+
+
+@pytest.mark.parametrize("steps", [3, 40, 10**6])
+def test_greedy_assigns_the_same_where_targets_are_contested(steps):
+    """Long lists of the same few targets, with many, some and no ties."""
+    rng = np.random.default_rng(steps)
+    target = np.argsort(rng.random((900, 300)), axis=1)[:, :50].astype(np.int32)
+    score = -np.sort(-rng.integers(0, steps, size=target.shape) / steps, axis=1).astype(np.float32)
+    matches = Matches(rng.permutation(2000)[:900].astype(np.int32), target, score, np.zeros(900, bool))
+    assigned = one_to_one(matches)
+    assert (assigned >= 0).sum() > 250
+    assert np.array_equal(assigned, by_sorting.one_to_one(matches))
 
 
 @given(tables(distinct=False), st.sampled_from(["greedy", "hungarian"]))

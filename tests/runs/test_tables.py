@@ -48,7 +48,7 @@ def approximately(values):
     return [pytest.approx(value) if isinstance(value, float) else value for value in values]
 
 
-CALIBRATED = [[0.95, 0.6, NAN], [0.9, 0.7, 0.2], [0.4, NAN, NAN], [NAN] * 3]
+CALIBRATED = [0.95, 0.7, NAN, NAN]
 
 
 def test_mappings_hold_the_assigned_pairs():
@@ -65,7 +65,7 @@ def test_pairs_below_the_confidence_threshold_are_left_out(min_confidence, pairs
 
 
 def test_no_pair_is_left_out_if_confidence_was_not_calibrated():
-    table = mappings_table(outcome(np.full((4, 3), NAN)), PAIR.task, 1.0)
+    table = mappings_table(outcome(np.full(4, NAN)), PAIR.task, 1.0)
     assert len(table) == 2
     assert table["confidence"].null_count == 2
 
@@ -75,11 +75,11 @@ def test_ranked_lists_hold_every_place(tmp_path):
     # source, target, rank, score, confidence, subtask, given
     assert rows(pq.read_table(tmp_path / "ranked.parquet")) == [
         approximately([3, 10, 1, 0.9, 0.95, 0, True]),
-        approximately([3, 11, 2, 0.5, 0.6, 0, False]),
-        approximately([5, 10, 1, 0.8, 0.9, 1, False]),
+        approximately([3, 11, 2, 0.5, None, 0, False]),
+        approximately([5, 10, 1, 0.8, None, 1, False]),
         approximately([5, 12, 2, 0.7, 0.7, 1, True]),
-        approximately([5, 13, 3, 0.1, 0.2, 1, False]),
-        approximately([8, 10, 1, 0.4, 0.4, 1, False]),
+        approximately([5, 13, 3, 0.1, None, 1, False]),
+        approximately([8, 10, 1, 0.4, None, 1, False]),
     ]
 
 
@@ -87,7 +87,7 @@ def test_tables_of_an_empty_outcome_can_be_written(tmp_path):
     no_ids = np.zeros(0, np.int32)
     no_matches = Matches(no_ids, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32), np.zeros(0, bool))
     division = Whole().divide(PAIR.task)
-    empty = Outcome(no_matches, no_ids, np.zeros((0, 0)), None, np.zeros((0, 6)), (), no_ids, 1, division)
+    empty = Outcome(no_matches, no_ids, np.zeros(0), None, np.zeros((0, 6)), (), no_ids, 1, division)
     assert len(mappings_table(empty, PAIR.task, 0.5)) == 0
     write_ranked(empty, PAIR.task, tmp_path / "ranked.parquet")
     assert len(pq.read_table(tmp_path / "ranked.parquet")) == 0

@@ -8,6 +8,8 @@ import numpy.typing as npt
 RIDGE = 1.0
 """L2 penalty on the coefficients."""
 
+_MOST_AT_ONCE = 10_000
+
 Numbers = npt.NDArray[np.float64]
 
 
@@ -29,9 +31,19 @@ def fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tup
     def loss(coefficients: Numbers) -> tuple[float, Numbers]:
         weights, intercept = coefficients[:-1], coefficients[-1]
         logits = features @ weights + intercept
-        value = counts @ (np.logaddexp(0, logits) - is_correct * logits) + RIDGE / 2 * weights @ weights
+        value = _dot(counts, np.logaddexp(0, logits) - is_correct * logits) + RIDGE / 2 * weights @ weights
         slope = counts * (expit(logits) - is_correct)
         return float(value), np.append(slope @ features + RIDGE * weights, slope.sum())
 
     found = minimize(loss, np.zeros(features.shape[1] + 1), jac=True, method="L-BFGS-B").x
     return found[:-1], float(found[-1])
+
+
+def _dot(first: Numbers, second: Numbers) -> float:
+    """The dot product, in pieces that BLAS does not split.
+
+    BLAS divides a longer one among as many threads as there are cores. The last bits then depend on their
+    number, and waiting for busy cores takes a thousand times as long as the product.
+    """
+    starts = range(0, len(first), _MOST_AT_ONCE)
+    return sum(float(first[i : i + _MOST_AT_ONCE] @ second[i : i + _MOST_AT_ONCE]) for i in starts)

@@ -22,6 +22,7 @@ from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, PairScores, scores_at
 from divea.graphs.neighbours import matches_and_seeds, neighbour_support
+from divea.resources.row_blocks import for_row_blocks
 from divea.types import Ids, Matches
 
 FEWEST_PAIRS = 30
@@ -30,6 +31,7 @@ FEWEST_PAIRS = 30
 _SALT = 0xCA11B
 _BOOTSTRAPS = 100
 _MOST_PAIRS_OF_INTERVAL = 50_000
+_ROWS = 1 << 14
 
 Numbers = npt.NDArray[np.float64]
 
@@ -47,9 +49,13 @@ class Assignment:
     def of(cls, matches: Matches, assigned: Ids) -> Assignment:
         """From the target assigned to each row, -1 for none."""
         row = np.flatnonzero(assigned >= 0)
-        if not len(row):
-            return cls(matches.source[row], assigned[row], row, row)
-        rank = (matches.target[row] == assigned[row, None]).argmax(axis=1)
+        rank = np.zeros(len(row), dtype=np.int64)
+
+        def find(block: slice) -> None:
+            own = row[block]
+            rank[block] = (matches.target[own] == assigned[own, None]).argmax(axis=1)
+
+        for_row_blocks(find, len(row), _ROWS)
         return cls(matches.source[row], assigned[row], row, rank)
 
     def by_row(self, rows: int) -> Ids:

@@ -26,6 +26,7 @@ from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
 from divea.loop import decoys
+from divea.loop.average import average
 from divea.loop.confidence import (
     COLUMNS,
     FEWEST_PAIRS,
@@ -41,9 +42,9 @@ from divea.loop.confidence import (
 )
 from divea.loop.decoys import calibrate_without_seeds
 from divea.loop.features import HERE, Computing, LoopFeatures, starting_pairs
-from divea.loop.merge import assign, average, merge
+from divea.loop.merge import assign, merge
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
-from divea.types import Ids, Matches, Solved
+from divea.types import Ids, Matches, Scores, Solved
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ class Outcome:
     assigned: Ids
     """The target assigned to each source, -1 for none."""
     confidence: npt.NDArray[np.float64]
-    """The probability that an assigned pair is correct, at its place in the ranked list; NaN at all other
-    places, and everywhere if confidence could not be calibrated."""
+    """The probability that the assigned pair of each row is correct; NaN for rows without one, and for all
+    rows if confidence could not be calibrated."""
     calibration: Calibration | None
     features: npt.NDArray[np.float64] = field(repr=False)
     """What the confidence of each assigned pair was computed from, in order of its row."""
@@ -144,7 +145,7 @@ def run_loop(
             observe(Iteration(number, loop.division, loop.pseudo_seeds, loop.matches))
 
     assignment, matches = loop.assignment(), loop.matches
-    confidence = np.full(matches.score.shape, np.nan)
+    confidence = np.full(len(matches), np.nan)
     features = loop.pair_features(assignment, task)
     without_seeds = calibration is None and bool(loop.features)
     if without_seeds:
@@ -156,7 +157,7 @@ def run_loop(
             "leave the threshold out to get all pairs"
         )
     if calibration is not None:
-        confidence[assignment.row, assignment.rank] = calibration(features)
+        confidence[assignment.row] = calibration(features)
     return Outcome(
         matches=matches,
         assigned=assignment.by_row(len(matches)),
@@ -244,6 +245,8 @@ class _Loop:
         work = Work(number, visible, division.subtasks, pseudo_seeds, features, notes, self._fold)
         solved = list(self._solve(work))
         latest, self.subtask_of_row = merge([result.matches for result in solved])
+        top_sums = [result.top_sums for result in solved]
+        del solved  # the lists are held twice until here
         self._history.add(latest, settings.model_at(number))
         self.matches = self._history.averaged(visible)
         self.pseudo_seeds = Links.from_pairs([])
@@ -251,7 +254,7 @@ class _Loop:
             self.pseudo_seeds = choose_pseudo_seeds(
                 self.matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
             )
-            self._similarity = _updated_similarity(self._similarity, division, solved, self._task, settings)
+            self._similarity = _updated_similarity(self._similarity, division, top_sums, self._task, settings)
 
     @property
     def division(self) -> Division:
@@ -319,7 +322,7 @@ class _History:
 def _updated_similarity(
     similarity: csr_array | None,
     division: Division,
-    solved: list[Solved],
+    top_sums: list[Scores],
     task: AlignmentTask,
     settings: Settings,
 ) -> csr_array | None:
@@ -331,6 +334,6 @@ def _updated_similarity(
     return similarity_weights(
         similarity,
         [subtask.candidates for subtask in division.subtasks],
-        [result.top_sums for result in solved],
+        top_sums,
         settings.division.alpha,
     )

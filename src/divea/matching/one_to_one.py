@@ -6,9 +6,9 @@ The greedy method is fast and deterministic up to ties; the Hungarian method of 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from divea.errors import InputError
+from divea.matching.greedy import assign_greedily
 from divea.types import Ids, Matches
 
 _SALT = 0x1_70_1
@@ -39,55 +39,26 @@ def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0
     """
     if method not in _METHODS:
         raise InputError(f"unknown one-to-one method {method!r}; choose from {', '.join(_METHODS)}")
-    rows, ranks = np.nonzero(matches.target >= 0)
-    targets, scores = matches.target[rows, ranks], matches.score[rows, ranks]
-    assigned = np.full(len(matches), -1, dtype=np.int32)
-    if len(rows):
-        # Drawn in the order of source ids and targets, so that the order of rows does not matter.
-        by_id = np.lexsort((targets, matches.source[rows]))
-        tie_breakers = np.empty(len(rows))
-        tie_breakers[by_id] = np.random.default_rng([random_seed, _SALT]).random(len(rows))
-        chosen = _METHODS[method](rows, targets, scores.astype(np.float64), tie_breakers)
-        assigned[rows[chosen]] = targets[chosen]
-    return assigned
+    return _METHODS[method](matches, [random_seed, _SALT])
 
 
-def _greedy(
-    rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, tie_breakers: np.ndarray
-) -> np.ndarray:
-    """The positions of the pairs that a greedy assignment chooses.
-
-    Pairs that are best for both of their ends are chosen at once, and this is repeated until no pair is
-    left.
-    """
-    order = np.lexsort((tie_breakers, -scores))
-    pairs = np.arange(len(order))
-    rows, targets = rows[order], targets[order]
-    is_taken_row = np.zeros(rows.max() + 1, dtype=bool)
-    is_taken_target = np.zeros(targets.max() + 1, dtype=bool)
-    chosen: list[npt.NDArray[np.int64]] = []
-    while len(pairs):
-        # Pairs are ordered best first, so the first occurrence of an end is its best pair.
-        best_of_row = pairs[np.unique(rows[pairs], return_index=True)[1]]
-        best_of_target = pairs[np.unique(targets[pairs], return_index=True)[1]]
-        mutual = np.intersect1d(best_of_row, best_of_target, assume_unique=True)
-        chosen.append(mutual)
-        is_taken_row[rows[mutual]] = True
-        is_taken_target[targets[mutual]] = True
-        pairs = pairs[~is_taken_row[rows[pairs]] & ~is_taken_target[targets[pairs]]]
-    return order[np.concatenate(chosen)]
-
-
-def _hungarian(
-    rows: np.ndarray, targets: np.ndarray, scores: np.ndarray, tie_breakers: np.ndarray
-) -> np.ndarray:
-    """The positions of the pairs of an optimal sparse assignment (Jonker-Volgenant).
+def _assign_optimally(matches: Matches, random_seed: list[int]) -> Ids:
+    """The target assigned to each row, -1 for none: an optimal sparse assignment (Jonker-Volgenant).
 
     Every source has an additional column of its own as a fallback, so that a complete assignment exists.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+    rows, ranks = np.nonzero(matches.target >= 0)
+    targets, scores = matches.target[rows, ranks], matches.score[rows, ranks].astype(np.float64)
+    assigned = np.full(len(matches), -1, dtype=np.int32)
+    if not len(rows):
+        return assigned
+    # Drawn in the order of source ids and targets, so that the order of rows does not matter.
+    by_id = np.lexsort((targets, matches.source[rows]))
+    tie_breakers = np.empty(len(rows))
+    tie_breakers[by_id] = np.random.default_rng(random_seed).random(len(rows))
     sources, row = np.unique(rows, return_inverse=True)
     columns, column = np.unique(targets, return_inverse=True)
     # Costs are positive, and tie breakers are far below any difference of scores that matters. A fallback
@@ -101,7 +72,9 @@ def _hungarian(
     matched_row, matched_column = min_weight_full_bipartite_matching(costs)
     column_of_row = np.full(len(sources), -1)
     column_of_row[matched_row] = matched_column
-    return np.flatnonzero(column_of_row[row] == column)
+    chosen = np.flatnonzero(column_of_row[row] == column)
+    assigned[rows[chosen]] = targets[chosen]
+    return assigned
 
 
-_METHODS = {"greedy": _greedy, "hungarian": _hungarian}
+_METHODS = {"greedy": assign_greedily, "hungarian": _assign_optimally}

@@ -69,9 +69,7 @@ def write_evidence(outcome: Outcome, path: Path) -> None:
     """Write the evidence of an outcome as an Arrow file. The same outcome gives the same bytes."""
     rows = np.flatnonzero(outcome.assigned >= 0)
     matches, calibration = outcome.matches, outcome.calibration
-    target = outcome.assigned[rows]
-    place = (matches.target[rows] == target[:, None]).argmax(axis=1) if len(rows) else rows
-    columns = [matches.source[rows], target, outcome.confidence[rows, place]]
+    columns = [matches.source[rows], outcome.assigned[rows], outcome.confidence[rows]]
     schema, regression = _IDS, None
     if calibration is not None:
         columns += list(outcome.features.astype(np.float32).T)

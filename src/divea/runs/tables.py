@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from divea.errors import InputError
 from divea.formats.delimited import check_characters, write_columns
 from divea.graphs import AlignmentTask
 from divea.graphs.labels import LABEL
+from divea.loop.confidence import Assignment
 from divea.runs.layout import MAPPINGS_TSV
 
 if TYPE_CHECKING:
@@ -59,20 +61,19 @@ def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float)
     If confidence could not be calibrated, no pair is left out.
     """
     matches = outcome.matches
-    rows = np.flatnonzero(outcome.assigned >= 0)
-    if not len(rows):
+    kept = np.where(outcome.confidence < min_confidence, np.int32(-1), outcome.assigned)
+    pairs = Assignment.of(matches, kept)
+    if not len(pairs):
         return MAPPINGS_SCHEMA.empty_table()
-    place = (matches.target[rows] == outcome.assigned[rows, None]).argmax(axis=1)
-    confidence = outcome.confidence[rows, place]
-    kept = ~(confidence < min_confidence)
-    rows, place, confidence = rows[kept], place[kept], confidence[kept]
+    rows, place = pairs.row, pairs.rank
+    confidence = outcome.confidence[rows]
     score = matches.score[rows, place]
-    others = matches.score[rows].copy()
-    others[np.arange(len(rows)), place] = -np.inf
-    margin = score - others.max(axis=1, initial=-np.inf)
+    is_alone = matches.target.shape[1] == 1
+    runner_up = -np.inf if is_alone else matches.score[rows, 1]
+    margin = score - np.where(place == 0, runner_up, matches.score[rows, 0])
     columns = [
         task.source.entities.take(pa.array(matches.source[rows])),
-        task.target.entities.take(pa.array(outcome.assigned[rows])),
+        task.target.entities.take(pa.array(pairs.target)),
         score,
         pa.array(confidence, mask=np.isnan(confidence)),
         (place + 1).astype(np.int32),
@@ -106,9 +107,19 @@ def write_mappings_tsv(table: pa.Table, path: Path) -> None:
 
 def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
     """Write all ranked lists as Parquet, a block of rows at a time: there may be a hundred million."""
-    with _parquet(path, RANKED_SCHEMA) as writer:
-        for batch in _ranked_batches(outcome, task):
+    # Scores hardly ever repeat: a dictionary of them would cost time and a third more space.
+    with _parquet(path, RANKED_SCHEMA, dictionaries=["source", "target", "rank", "subtask"]) as writer:
+        for batch in _made_ahead(_ranked_batches(outcome, task)):
             writer.write_batch(batch)
+
+
+def _made_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, each made in another thread while the one before it is written."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
 
 
 def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.RecordBatch]:
@@ -119,21 +130,28 @@ def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.Record
         block = slice(start, start + step)
         target = matches.target[block]
         row, place = np.nonzero(target >= 0)
-        confidence = outcome.confidence[block][row, place]
+        is_given = outcome.assigned[block][row] == target[row, place]
+        confidence = outcome.confidence[block][row]
         columns = [
             task.source.entities.take(pa.array(matches.source[block][row])),
             task.target.entities.take(pa.array(target[row, place])),
             (place + 1).astype(np.int32),
             matches.score[block][row, place],
-            pa.array(confidence, mask=np.isnan(confidence)),
+            pa.array(confidence, mask=~is_given | np.isnan(confidence)),
             outcome.subtask_of_row[block][row],
-            outcome.assigned[block][row] == target[row, place],
+            is_given,
         ]
         yield pa.record_batch([pa.array(column) for column in columns], schema=RANKED_SCHEMA)
 
 
-def _parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _parquet(path: Path, schema: pa.Schema, dictionaries: list[str] | bool = True) -> pq.ParquetWriter:
     # All options are given: a default that changes with a release would change the bytes.
     return pq.ParquetWriter(
-        path, schema, version="2.6", data_page_version="1.0", compression="zstd", compression_level=3
+        path,
+        schema,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=dictionaries,
     )

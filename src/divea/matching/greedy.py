@@ -1,0 +1,230 @@
+"""Greedy one-to-one assignment by deferred acceptance.
+
+Every source proposes to the targets of its list, best first, and every target keeps the best source that has
+proposed to it so far. Both ends of a pair rank it by the same score and the same draw, so the result is the
+greedy one: the best pair of all, then the best of the remaining ones, and so on. A list is read only as far
+as its source gets, and draws are made only if there are ties.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from divea.resources.row_blocks import for_row_blocks
+from divea.types import Ids, Matches
+
+_ROWS = 1 << 12
+"""Rows of a block."""
+
+Rows = npt.NDArray[np.int64]
+
+
+def assign_greedily(matches: Matches, random_seed: list[int]) -> Ids:
+    """The target assigned to each row, -1 for none.
+
+    Parameters
+    ----------
+    random_seed
+        Of the draws: every listed pair has one, and the lower one wins if scores are equal.
+
+    Examples
+    --------
+    >>> scores = np.float32([[.9, .8], [.85, .7]])
+    >>> both = Matches(np.array([0, 1]), np.array([[5, 6], [5, 6]]), scores, np.array([True, False]))
+    >>> assign_greedily(both, [0]).tolist()
+    [5, 6]
+    """
+    assigned = np.full(len(matches), -1, dtype=np.int32)
+    if not matches.target.size:
+        return assigned
+    proposals = _Proposals(matches, random_seed)
+    while proposals.propose():
+        pass
+    chosen = np.flatnonzero(proposals.holder >= 0)
+    assigned[proposals.holder[chosen]] = chosen
+    return assigned
+
+
+class _Proposals:
+    """The rows that still propose, and the row that each target keeps."""
+
+    def __init__(self, matches: Matches, random_seed: list[int]):
+        self._lists = _Lists(matches, random_seed)
+        targets = int(matches.target.max()) + 1
+        self._rows = np.arange(len(matches))
+        self._place = np.zeros(len(matches), dtype=np.int64)
+        self.holder = np.full(targets, -1, dtype=np.int64)
+        self._held = np.full(targets, -np.inf, dtype=matches.score.dtype)
+        """The score of the row that a target keeps."""
+        self._mark = np.empty(targets, dtype=np.int64)
+
+    def propose(self) -> bool:
+        """Let every row without a target propose to its next one; False if none is left."""
+        rows = self._rows
+        target, score = self._lists.at(rows, self._place[rows])
+        is_listed = target >= 0
+        if not is_listed.all():
+            rows, target, score = rows[is_listed], target[is_listed], score[is_listed]
+        is_kept = np.zeros(len(rows), dtype=bool)
+        kept = self._kept(rows, target, score)
+        is_kept[kept] = True
+        dropped = self.holder[target[kept]]
+        self.holder[target[kept]] = rows[kept]
+        rows = np.concatenate([rows[~is_kept], dropped[dropped >= 0]])
+        self._place[rows] += 1
+        self._rows = rows[self._place[rows] < self._lists.width]
+        return len(self._rows) > 0
+
+    def _kept(self, rows: Rows, target: Ids, score: npt.NDArray[Any]) -> Rows:
+        """The positions of the proposals that targets keep from now on."""
+        before = self._held[target]
+        np.maximum.at(self._held, target, score)
+        # The score of a target that keeps no row is -inf, and so may be that of a proposal to it.
+        best = np.flatnonzero(score == self._held[target])
+        wanted = target[best]
+        rival = np.where(before[best] == score[best], self.holder[wanted], -1)
+        self._mark[wanted] = best
+        is_tied = (self._mark[wanted] != best) | (rival >= 0)
+        if not is_tied.any():
+            return best
+        # One of the proposals that tie for a target is not marked as such yet.
+        self._mark[wanted[is_tied]] = -1
+        is_tied = self._mark[wanted] < 0
+        drawn = self._drawn(rows, target, best[is_tied], rival[is_tied])
+        return np.concatenate([best[~is_tied], drawn])
+
+    def _drawn(self, rows: Rows, target: Ids, tied: Rows, rival: Rows) -> Rows:
+        """The positions of the proposals that win the draw, among those that tie for their targets.
+
+        Parameters
+        ----------
+        rival
+            For each of `tied`, the row that its target keeps, if that has the same score; otherwise -1.
+        """
+        is_rival = rival >= 0
+        row = np.concatenate([rows[tied], rival[is_rival]])
+        wanted = np.concatenate([target[tied], target[tied[is_rival]]])
+        position = np.concatenate([tied, np.full(is_rival.sum(), -1)])
+        order = np.lexsort((row, self._lists.draws_at(row, self._place[row]), wanted))
+        is_first = np.ones(len(order), dtype=bool)
+        is_first[1:] = wanted[order[1:]] != wanted[order[:-1]]
+        winner = position[order[is_first]]
+        return winner[winner >= 0]
+
+
+class _Lists:
+    """The listed pairs of every row, in the order in which it proposes."""
+
+    def __init__(self, matches: Matches, random_seed: list[int]):
+        self._source, self._random_seed = matches.source, random_seed
+        self._target = np.ascontiguousarray(matches.target)
+        self._score = np.ascontiguousarray(matches.score)
+        self.width = self._target.shape[1]
+        self._order = np.empty(0, dtype=np.int16)
+        """The places of a row in the order of proposals, for the rows of `_is_ordered`."""
+        self._is_ordered = np.zeros(len(matches), dtype=bool)
+        is_unsorted = np.zeros(len(matches), dtype=bool)
+
+        def check(block: slice) -> None:
+            score, target = self._score[block], self._target[block]
+            is_wrong = (score[:, 1:] > score[:, :-1]) | ((target[:, 1:] >= 0) & (target[:, :-1] < 0))
+            is_unsorted[block] = is_wrong.any(axis=1)
+
+        for_row_blocks(check, len(matches), _ROWS)
+        self._put_in_order(np.flatnonzero(is_unsorted))
+
+    def at(self, rows: Rows, turn: Rows) -> tuple[Ids, npt.NDArray[Any]]:
+        """The target and the score of the proposal that each row makes in its given turn; -1 for none."""
+        place = self._flat(rows, turn)
+        score = self._score.take(place)
+        # A row in its own order needs another one from here on if the next score is the same.
+        later = np.flatnonzero((turn + 1 < self.width) & ~self._is_ordered[rows])
+        following = place[later] + 1
+        is_tied = (self._score.take(following) == score[later]) & (self._target.take(following) >= 0)
+        if is_tied.any():
+            tied = later[is_tied]
+            self._put_in_order(rows[tied])
+            place[tied] = self._flat(rows[tied], turn[tied])
+        return self._target.take(place), score
+
+    def _flat(self, rows: Rows, turn: Rows) -> Rows:
+        """The place of a proposal in the flattened lists."""
+        first = rows * self.width
+        if not len(self._order):
+            return first + turn
+        return first + np.where(self._is_ordered[rows], self._order.take(first + turn), turn)
+
+    def _put_in_order(self, rows: Rows) -> None:
+        """Order the pairs of some rows by score, equal ones by their draws."""
+        if not len(rows):
+            return
+        if not len(self._order):
+            self._order = np.empty(self._target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
+
+        def order(block: slice) -> None:
+            own = rows[block]
+            target = self._target[own]
+            # nan sorts after everything else, so empty places come last.
+            descending = np.where(target >= 0, -self._score[own], np.nan)
+            self._order[own] = np.lexsort((self._draws_of(own, target), descending))
+
+        _ = self._draws  # made once, before there are threads
+        for_row_blocks(order, len(rows), _ROWS)
+        self._is_ordered[rows] = True
+
+    def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
+        """The draws of the proposals that rows make in their given turns."""
+        draws, first = self._draws
+        wanted = self._target.take(self._flat(rows, turn))
+        number = first[rows]
+
+        def count(block: slice) -> None:
+            target = self._target[rows[block]]
+            number[block] += ((target >= 0) & (target < wanted[block, None])).sum(axis=1)
+
+        for_row_blocks(count, len(rows), _ROWS)
+        return draws.take(number)
+
+    def _draws_of(self, rows: Rows, target: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+        """The draws of all pairs of some rows: a row has one for each pair, in the order of target ids."""
+        draws, first = self._draws
+        by_target = np.argsort(target, axis=1)
+        # Empty places are target -1, so they come first, and have no draw.
+        number = np.arange(self.width) - (target < 0).sum(axis=1)[:, None]
+        drawn = np.where(number >= 0, draws.take(first[rows, None] + np.maximum(number, 0)), np.nan)
+        found = np.empty(target.shape)
+        np.put_along_axis(found, by_target, drawn, axis=1)
+        return found
+
+    @cached_property
+    def _draws(self) -> tuple[npt.NDArray[np.float64], Rows]:
+        """A draw for every pair in the order of source ids and targets, and where those of a row start.
+
+        The order of rows does not matter for them.
+        """
+        pairs = np.empty(len(self._target), dtype=np.int64)
+
+        def count(block: slice) -> None:
+            pairs[block] = (self._target[block] >= 0).sum(axis=1)
+
+        for_row_blocks(count, len(pairs), _ROWS)
+        by_source = np.argsort(self._source, kind="stable")
+        first = np.empty(len(pairs), dtype=np.int64)
+        first[by_source] = np.cumsum(pairs[by_source]) - pairs[by_source]
+        return _draws(self._random_seed, int(pairs.sum()) + 1), first
+
+
+def _draws(random_seed: list[int], number: int) -> npt.NDArray[np.float64]:
+    """What `np.random.default_rng(random_seed).random(number)` gives, drawn on all cores."""
+    draws = np.empty(number)
+
+    def fill(block: slice) -> None:
+        bits = np.random.PCG64(random_seed).advance(block.start)
+        np.random.Generator(bits).random(out=draws[block])
+
+    for_row_blocks(fill, number, 100 * _ROWS)
+    return draws
