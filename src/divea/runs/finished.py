@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,11 @@ class FinishedRun:
     path: Path
     manifest: Manifest
     task: AlignmentTask
-    division: Division
+
+    @cached_property
+    def division(self) -> Division:
+        """The division of the last iteration."""
+        return load_division(self.path / DIVISION, self.task)
 
     @property
     def mappings(self) -> pa.Table:
@@ -50,20 +55,24 @@ def open_finished(path: Path, *, check_large: bool = True) -> FinishedRun:
     Parameters
     ----------
     check_large
-        Whether to compare the task and the ranked lists with their checksums. That reads all of their bytes,
-        which takes seconds at millions of entities. Without it, they are only checked for values that do not
-        belong there.
+        Whether to compare the task, the division and the ranked lists with their checksums. That reads all
+        of their bytes, which takes seconds at millions of entities. Without it, they are only checked for
+        values that do not belong there, the division when it is first used.
     """
     manifest = Manifest.load(path)
     if not (path / MAPPINGS).is_file():
         raise InputError(f"is not finished; {continuing(path)} continues it", path=path)
     task = read_stored_task(path, manifest) if check_large else load_task(path / TASK)
-    large = () if check_large else (RANKED, MAPPINGS, MAPPINGS_TSV)
+    large = () if check_large else (RANKED, MAPPINGS, MAPPINGS_TSV, DIVISION)
     damaged = _damaged(path, [name for name in (*TABLES, DIVISION) if name not in large])
     if damaged is not None:
         repair = worded(command="the command that made the run", python="divea.align with the same arguments")
         raise InputError(f"is damaged; {repair} repairs it", path=path / damaged)
-    return FinishedRun(path, manifest, task, load_division(path / DIVISION, task))
+    run = FinishedRun(path, manifest, task)
+    if check_large:
+        # What is wrong with the division must show now, and not in the middle of the work.
+        assert run.division is not None
+    return run
 
 
 def continuing(path: Path) -> str:
