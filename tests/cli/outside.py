@@ -98,6 +98,7 @@ VALID = {
     "evaluate-division": ["parts", "--task", "task", "--gold", "gold.tsv"],
     "explain": ["run", "http://source.example/resource/E102"],
     "export": ["run", "--out", "pairs.tsv"],
+    "report": ["run", "--out", "report.html"],
     "info": ["task"],
     "plan": ["task"],
     "reproduce": ["cps", "--out", "results", "--data", "data"],

@@ -24,6 +24,7 @@ COMMANDS = (
     "info",
     "plan",
     "reproduce",
+    "report",
     "review",
     "runs",
     "settings",

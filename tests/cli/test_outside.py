@@ -111,6 +111,12 @@ CALLS = {
     "load": lambda draw: package.Settings.load(draw(API_PATHS)),
     "read task": lambda draw: package.read_task(draw(API_PATHS), draw(st.none() | API_PATHS)),
     "read graph": lambda draw: package.read_graph(draw(API_PATHS)),
+    "report": lambda draw: package.Alignment("run").report(draw(API_PATHS), draw(VALUES | API_PATHS)),
+    "review": lambda draw: package.Alignment("run").review(draw(API_PATHS | st.just("new.tsv")), draw(VALUES)),
+    "suggest": lambda draw: package.suggest(
+        draw(st.just("run") | API_PATHS), draw(API_PATHS | st.just("new.tsv")), draw(VALUES)
+    ),
+    "make task": lambda draw: package.make_task(draw(VALUES), draw(VALUES), draw(VALUES)),
     "save": lambda draw: package.Alignment("run").save(draw(API_PATHS)),
 }
 
