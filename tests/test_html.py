@@ -1,6 +1,8 @@
 """HTML for notebooks: text stays text, whatever labels contain, and there are no colours."""
 
+import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,6 +12,12 @@ from tests.runs.tiny import SETTINGS
 
 EVIL = "<script>alert(\"1\")</script> 'x' & <img src=x onerror=alert(1)> \u202eevil\x1b[2J שלום"
 ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "p", "details", "summary"}
+
+
+def without_picture(html):
+    """The HTML without the picture, and the picture."""
+    picture = re.compile(r"<svg.*?</svg>", re.DOTALL)
+    return picture.sub("", html), picture.findall(html)
 
 
 class Read(HTMLParser):
@@ -131,7 +139,10 @@ def test_explanations(alignment):
     explained.append(alignment.explain(rows[0]["source"], rows[1]["target"]))
     captions = set()
     for one in explained:
-        found = Read(one._repr_html_())
+        html, drawn = without_picture(one._repr_html_())
+        assert len(drawn) == (one.target is not None)
+        assert all(ElementTree.fromstring(picture).tag.endswith("svg") for picture in drawn)
+        found = Read(html)
         assert found.texts[0] == one.verdict
         assert " name " in "".join(found.cells)
         captions |= {

@@ -66,7 +66,10 @@ def test_the_wheel_holds_the_package_and_nothing_else():
     names = names_in_wheel()
     assert {PurePosixPath(name).parts[0] for name in names} == {"divea", f"divea-{__version__}.dist-info"}
     modules = {f"divea/{name}" for name in modules_in(ROOT / "src" / "divea")}
-    assert {name for name in names if name.startswith("divea/")} == {*modules, "divea/py.typed"}
+    templates = {
+        f"divea/report/templates/{name}" for name in ("report.css", "report.html", "report.js", "row.html")
+    }
+    assert {name for name in names if name.startswith("divea/")} == {*modules, *templates, "divea/py.typed"}
     assert f"divea-{__version__}.dist-info/licenses/LICENSE" in names
 
 

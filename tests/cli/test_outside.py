@@ -112,7 +112,9 @@ CALLS = {
     "read task": lambda draw: package.read_task(draw(API_PATHS), draw(st.none() | API_PATHS)),
     "read graph": lambda draw: package.read_graph(draw(API_PATHS)),
     "report": lambda draw: package.Alignment("run").report(draw(API_PATHS), draw(VALUES | API_PATHS)),
-    "review": lambda draw: package.Alignment("run").review(draw(API_PATHS | st.just("new.tsv")), draw(VALUES)),
+    "review": lambda draw: package.Alignment("run").review(
+        draw(API_PATHS | st.just("new.tsv")), draw(VALUES)
+    ),
     "suggest": lambda draw: package.suggest(
         draw(st.just("run") | API_PATHS), draw(API_PATHS | st.just("new.tsv")), draw(VALUES)
     ),

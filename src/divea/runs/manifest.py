@@ -80,7 +80,7 @@ class Manifest(Group):
     def differs_in_settings_only(self, other: Manifest) -> bool:
         """Whether another manifest is that of the same task on the same machine."""
         ours, theirs = self._compared(), other._compared()
-        paths = {*flattened(self.settings.plain()), *flattened(other.settings.plain())}
+        paths = {*flattened(self.settings.plain()), *flattened(other.settings.plain())} - {*self.task}
         return all(name in paths or ours.get(name) == theirs.get(name) for name in {**ours, **theirs})
 
     @property
