@@ -16,6 +16,7 @@ import divea
 from divea import Alignment, AlignmentTask, InputError, KnowledgeGraph, Links, Settings, write_task
 from divea.config.executor import ExecutorSettings
 from divea.formats import read_mappings
+from divea.graphs.planted import planted_pair
 from tests.runs.tiny import PAIR, SETTINGS, events, solved_now, tables
 
 ROOT = Path(__file__).parents[1]
@@ -382,3 +383,15 @@ def test_the_program_runs(tmp_path):
     )
     assert ended.returncode == 0, ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_gold_may_be_an_object_and_must_be_something(tmp_path):
+    pair = planted_pair()
+    alignment = divea.align(pair.task, "fast", iterations=1, out=tmp_path / "run")
+    labels = [labels.to_pylist() for labels in pair.gold.labels(pair.task.source, pair.task.target)]
+    expected = alignment.evaluate(pair.gold)
+    assert alignment.evaluate(dict(zip(*labels, strict=True))) == expected
+    assert alignment.evaluate(pa.table(labels, names=["source", "target"])) == expected
+    for wrong in (None, 3, [("left1",)], {"no such entity": "right1"}):
+        with pytest.raises(InputError, match="gold"):
+            alignment.evaluate(wrong)

@@ -71,7 +71,7 @@ def test_cells():
 
 @pytest.fixture(scope="module")
 def alignment():
-    """Of two graphs whose labels, names, relations and values are markup."""
+    """An alignment of two graphs whose labels, names, relations and values are markup."""
     labels = [f"{EVIL} {at}" for at in range(60)]
     triples = [
         (labels[at], f"{EVIL} r{step}", labels[(at + step) % 60]) for at in range(60) for step in (1, 7, 23)

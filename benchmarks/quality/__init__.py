@@ -1,1 +1,1 @@
-"""How good divisions, models and alignments are. Of the figures, only times depend on the machine's load."""
+"""How good divisions, models and alignments are. Only the times depend on the machine's load."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from divea.explanations.neighbours import (
     Counterparts,
     EdgeIndex,
     RelationAgreement,
-    carrying,
     matching_neighbours,
 )
 from divea.features.fusion import cosines
@@ -140,6 +139,11 @@ def draw_sample(task: AlignmentTask, evidence: Evidence, pairs: int, share: floa
         if len(sample.pairs) == pairs:
             break
     return sample
+
+
+def carrying(share: float, shares: Sequence[float]) -> int:
+    """How many of the first shares add up to at least this one."""
+    return min(int(np.searchsorted(np.cumsum(shares), share - 1e-9)) + 1, len(shares))
 
 
 def without(graph: KnowledgeGraph, removal: Removal) -> KnowledgeGraph:

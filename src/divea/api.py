@@ -240,6 +240,8 @@ class Alignment:
 
     def _gold(self, gold: Any, folder: str | Path | None) -> Links:
         """Gold links from a file or an object; those that are seeds are left out."""
+        if gold is None:
+            raise InputError("gold: expected links; found None")
         if not isinstance(gold, str | Path):
             links = links_of(gold, self.task.source, self.task.target, where="gold")
             return links.without(self.task.seeds)

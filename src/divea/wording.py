@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _reader = "python"
-"""Who reads the messages of this process: "python" or "command"."""
+"""The words that messages of this process use: "command" for users of `divea`, "python" for all others."""
 
 
 def worded(*, command: str, python: str) -> str:

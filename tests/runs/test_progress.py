@@ -116,8 +116,11 @@ def test_plain_lines_that_nobody_can_read_end_nothing(monkeypatch, tmp_path, str
         file = open("/dev/full", "w")  # noqa: PTH123, SIM115
     if stream == "closed":
         file.close()
+    if stream is not None:
+        with pytest.raises((OSError, ValueError)):
+            print("nobody reads this", file=file, flush=True)
     monkeypatch.setattr("sys.stderr", None if stream is None else file)
-    PlainLines().line("nobody reads this")
+    assert PlainLines().line("nobody reads this") is None
 
 
 def test_a_notebook_has_one_output_that_keeps_moving(monkeypatch):

@@ -24,7 +24,7 @@ from divea.runs.finished import FinishedRun
 
 MOST_RUNNERS_UP = 5
 MOST_LONE_NEIGHBOURS = 5
-"""Of each entity."""
+"""The most neighbours without a counterpart that are shown for each of the two entities."""
 
 LEAST_SCORE = 0.0005
 """Candidates with a lower score are not shown."""
@@ -195,9 +195,11 @@ def _lone(kept: Kept, side: Side, own: Edges, others: Edges) -> tuple[LoneNeighb
     other_side: Side = "target" if side == "source" else "source"
     near = np.unique(own.neighbour)
     lone = near[~np.isin(match_of[near], others.neighbour)]
-    lone = lone[np.argsort(match_of[lone] < 0, kind="stable")][:MOST_LONE_NEIGHBOURS].tolist()
-    matches = match_of[lone].tolist()
-    found = [
+    # By label, because ids say nothing to people.
+    in_order = sorted(zip(match_of[lone] < 0, graph.label(lone), lone.tolist(), strict=True))
+    shown = [one for _, _, one in in_order[:MOST_LONE_NEIGHBOURS]]
+    matches = match_of[shown].tolist()
+    return tuple(
         LoneNeighbour(
             side,
             _label(graph, one),
@@ -206,9 +208,8 @@ def _lone(kept: Kept, side: Side, own: Edges, others: Edges) -> tuple[LoneNeighb
             None if match < 0 else kept.names(other_side, [match])[0],
             match >= 0 and kept.is_left_out(one if side == "source" else match),
         )
-        for one, name, match in zip(lone, kept.names(side, lone), matches, strict=True)
-    ]
-    return tuple(sorted(found, key=lambda item: (item.match is None, item.label)))
+        for one, name, match in zip(shown, kept.names(side, shown), matches, strict=True)
+    )
 
 
 def _verdict(kept: Kept, source: int, target: int, matched: int, ranked: list[tuple[int, float]]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from divea.explanations.picture import STYLE, picture
-from divea.explanations.text import MOST_LITERALS, end_of
+from divea.explanations.text import MOST_LITERALS, candidate_match, end_of
 from divea.html_text import paragraph, table
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _sections(found: Explanation) -> Iterator[str]:
         )
     if found.runners_up:
         yield table(
-            ["rank", "candidate", "score", "matched with"],
-            [(one.rank, one.name, one.score, one.assigned_to) for one in found.runners_up],
+            ["rank", "candidate", "score", ""],
+            [(one.rank, one.name, one.score, candidate_match(one)) for one in found.runners_up],
             "Other candidates",
         )

@@ -8,7 +8,6 @@ the agreement of the relations that lead to them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +108,7 @@ class Counterparts:
     """By source id: 1 for a seed, NaN if there is no match or no confidence."""
     is_seed: npt.NDArray[np.bool_]
     source: npt.NDArray[np.int64]
-    """By target id; -1 for none. If several sources have the same target, one of them."""
+    """By target id; -1 for none. If several sources have the same target, the most confident of them."""
 
     @classmethod
     def of(cls, task: AlignmentTask, evidence: Evidence) -> Counterparts:
@@ -121,6 +120,7 @@ class Counterparts:
         seeds = task.seeds
         target[seeds.source], confidence[seeds.source], is_seed[seeds.source] = seeds.target, 1.0, True
         matched = np.flatnonzero(target >= 0)
+        matched = matched[np.argsort(confidence[matched], kind="stable")]
         source = np.full(task.target.num_entities, -1, dtype=np.int64)
         source[target[matched]] = matched
         return cls(target, confidence, is_seed, source)
@@ -164,15 +164,6 @@ def matching_neighbours(
         for (one, other), share in zip(found, shares, strict=True)
     ]
     return sorted(rows, key=lambda row: (-row.share, task.source.entities[row.source].as_py()))
-
-
-def carrying(share: float, shares: Sequence[float]) -> int:
-    """How many of the first shares add up to at least this one.
-
-    >>> carrying(0.75, [0.5, 0.3, 0.2])
-    2
-    """
-    return min(int(np.searchsorted(np.cumsum(shares), share - 1e-9)) + 1, len(shares))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield ""
         yield "other candidates:"
         for candidate in found.runners_up:
-            owner = "" if candidate.assigned_to is None else f", {_assigned(candidate)}"
+            match = candidate_match(candidate)
+            owner = f", {match}" if match else ""
             yield f"  {candidate.rank}. {candidate.name}  score {candidate.score:.3f}{owner}"
 
 
@@ -97,7 +98,10 @@ def lone_match(item: LoneNeighbour) -> str:
     return f"assigned to {item.match}" + (", left out" if item.is_left_out else "")
 
 
-def _assigned(item: Candidate) -> str:
+def candidate_match(item: Candidate) -> str:
+    """What another candidate is assigned to, in words; empty if nothing."""
+    if item.assigned_to is None:
+        return ""
     return f"assigned to {item.assigned_to}" + (", left out of the mappings" if item.is_left_out else "")
 
 

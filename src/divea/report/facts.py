@@ -167,11 +167,13 @@ def _by_type(graph: KnowledgeGraph, is_free: Mask, is_matched: Mask) -> Shares:
     head, group = distinct // size, distinct % size
     counts = np.bincount(group[is_free[head]], minlength=size)
     matched = np.bincount(group[is_matched[head]], minlength=size)
-    # Ids are ranks of hashes, so equal counts are in random order.
-    commonest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
+    used = np.flatnonzero(counts)
+    # Equal counts are ordered by label, never by id.
+    order = np.lexsort((np.array(labels.take(used).to_pylist(), dtype=str), -counts[used]))
+    commonest = used[order][:_MOST_GROUPS]
     names = readable(iri_ends(labels.take(commonest)).cast(labels.type)).to_pylist()
     rows = zip(names, matched[commonest].tolist(), counts[commonest].tolist(), strict=True)
-    return Shares(by, [_share(name, hit, count) for name, hit, count in rows if count])
+    return Shares(by, [_share(name, hit, count) for name, hit, count in rows])
 
 
 def _by_subtask(run: FinishedRun, is_matched: Mask) -> list[Bar]:

@@ -40,7 +40,8 @@ from divea.runs.finished import FinishedRun
 
 LARGEST = 3_000_000
 """The most bytes of a page."""
-_LARGEST_ROWS = 2_500_000
+_BESIDE_ROWS = 500_000
+"""Bytes of a page that are kept free for everything but the pairs."""
 SAMPLES = 200
 """The most pairs."""
 _LONGEST_VALUE = 300
@@ -69,17 +70,6 @@ class Truth:
         return "correct" if self.target_of.get(source) == target else "wrong"
 
 
-@dataclass(frozen=True)
-class Row:
-    """A pair of the table."""
-
-    kind: Kind
-    found: Explanation
-    picture: Markup
-    gold: str
-    """What gold says about the pair; empty without gold."""
-
-
 def write_report(
     run: FinishedRun, path: str | Path, truth: Truth | None = None, on_step: Step | None = None
 ) -> int:
@@ -104,23 +94,24 @@ def write_report(
     return len(text)
 
 
-def _rows(kept: Kept, truth: Truth | None, on_step: Step | None) -> list[Row]:
-    """The pairs of the table by kind, as many as the page has room for."""
+def _rows(kept: Kept, truth: Truth | None, on_step: Step | None) -> dict[Kind, list[Markup]]:
+    """The rows of the table by kind, as many as the page has room for."""
     samples = choose_samples(kept, SAMPLES)
-    rows, size = [], 0
+    rows: dict[Kind, list[Markup]] = {kind: [] for kind in KINDS}
+    size = 0
     for place, sample in enumerate(samples):
         if on_step is not None:
             on_step(place, len(samples))
         found = _shortened(explain_pair(kept, sample.source))
         target = -1 if found.target is None else int(kept.task.target.find([found.target.label])[0])
         verdict = "" if truth is None else truth.verdict(sample.source, target)
-        row = Row(sample.kind, found, Markup(picture(found)), verdict)
-        size += len(_template("row.html").render(row=row).encode())
-        if size > _LARGEST_ROWS:
+        content = {"kind": sample.kind, "found": found, "picture": Markup(picture(found)), "gold": verdict}
+        row = _template("row.html").render(content)
+        size += len(row.encode())
+        if size > LARGEST - _BESIDE_ROWS:
             break
-        rows.append(row)
-    order = list(KINDS)
-    return sorted(rows, key=lambda row: order.index(row.kind))
+        rows[sample.kind].append(Markup(row))
+    return {kind: own for kind, own in rows.items() if own}
 
 
 def _shortened(found: Explanation) -> Explanation:
@@ -136,7 +127,7 @@ def _cut(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(value[:_LONGEST_VALUE] + "…" * (len(value) > _LONGEST_VALUE) for value in values[:5])
 
 
-def _render(kept: Kept, rows: list[Row], truth: Truth | None) -> bytes:
+def _render(kept: Kept, rows: dict[Kind, list[Markup]], truth: Truth | None) -> bytes:
     run, confidence = kept.run, kept.evidence.confidence
     expected, calibration = expected_curve(confidence), calibration_of(run)
     threshold = min(kept.threshold, 1.0)
@@ -162,8 +153,8 @@ def _render(kept: Kept, rows: list[Row], truth: Truth | None) -> bytes:
         "stage_chart": bar_chart(bars_of_stages(stages)),
         "manifest": run.manifest,
         "settings": settings_of(run.manifest.settings),
-        "kinds": {kind: meaning for kind, meaning in KINDS.items() if any(row.kind == kind for row in rows)},
-        "rows": rows,
+        "kinds": {kind: KINDS[kind] for kind in rows},
+        "rows": [row for own in rows.values() for row in own],
         "truth": truth,
     }
     return _template("report.html").render(content).encode()
