@@ -69,5 +69,19 @@ def test_kernels_give_the_same_bits_as_plain_torch(case):
     assert torch.equal(l1_gradient(vectors, left, right, weights), gradient)
 
 
+@settings(max_examples=30, deadline=None)
+@given(cases(), st.integers(1, 5))
+def test_heads_at_once_give_the_same_bits_as_one_after_the_other(case, heads):
+    left, right, _, vectors = case
+    edges = EdgeIndex.of(left, right, (len(vectors), len(vectors)), DEVICE)
+    generator = torch.Generator().manual_seed(len(left))
+    weights = torch.randn(4, heads, generator=generator).to(DEVICE)
+    kinds = torch.randint(4, (len(left),), generator=generator).to(DEVICE)
+    of_heads = [vectors + head / 7 for head in range(heads)]
+    together = edges.by_left.head_products(kinds, weights, torch.cat(of_heads, dim=1))
+    alone = [edges.by_left.product(weights[kinds, head], own) for head, own in enumerate(of_heads)]
+    assert torch.equal(together, torch.cat(alone, dim=1))
+
+
 def test_kernels_do_not_support_double_precision():
     assert not kernels.is_supported(torch.zeros(1, 1, dtype=torch.float64, device=DEVICE))

@@ -11,7 +11,7 @@ from divea.lazy import lazy_exports
 if TYPE_CHECKING:
     from divea.division.check import check_division
     from divea.division.divea import DivEA, RandomGroups
-    from divea.division.files import load_division, write_division
+    from divea.division.files import load_division, open_groups, write_division
     from divea.division.joint import Joint
     from divea.division.rivals import CPS, ISBP, SBP
     from divea.division.strategy import Strategy, Whole, make_strategy
@@ -33,6 +33,7 @@ __all__ = [
     "check_division",
     "load_division",
     "make_strategy",
+    "open_groups",
     "write_division",
 ]
 
@@ -54,6 +55,7 @@ __getattr__, __dir__ = lazy_exports(
         "check_division": "divea.division.check",
         "load_division": "divea.division.files",
         "make_strategy": "divea.division.strategy",
+        "open_groups": "divea.division.files",
         "write_division": "divea.division.files",
     },
 )

@@ -146,12 +146,7 @@ def load_division(folder: str | Path, task: AlignmentTask) -> Division:
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise InputError("notes is not a list of texts", path=path)
     arrays = folder / "arrays"
-    groups = open_array(arrays / "groups.npy", np.int32)
-    if len(groups) != task.source.num_entities:
-        raise InputError(
-            f"divides a source of {len(groups)} entities, but the task has {task.source.num_entities}",
-            path=folder,
-        )
+    groups = open_groups(folder, task)
     lists = {name: _open_lists(arrays, name, task) for name in _LISTS}
     count = about.get("subtasks")
     if any(len(lists[name]) != count for name in _LISTS):
@@ -162,6 +157,23 @@ def load_division(folder: str | Path, task: AlignmentTask) -> Division:
     )
     _require_subtasks(subtasks, np.array(groups), arrays)
     return Division(subtasks, np.array(groups), tuple(notes), shares)
+
+
+def open_groups(folder: Path, task: AlignmentTask) -> Ids:
+    """The subtask of each source entity in a division on disk, -1 for none; mapped, and checked for its size.
+
+    Parameters
+    ----------
+    task
+        The task that the division divides.
+    """
+    groups = open_array(folder / "arrays" / "groups.npy", np.int32)
+    if len(groups) != task.source.num_entities:
+        raise InputError(
+            f"divides a source of {len(groups)} entities, but the task has {task.source.num_entities}",
+            path=folder,
+        )
+    return groups
 
 
 def _shares(found: object, path: Path) -> Shares | None:

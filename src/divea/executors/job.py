@@ -8,6 +8,7 @@ often it has to be tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,11 +18,11 @@ from divea.config import ModelSettings, Settings
 from divea.division import Subtask
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
-from divea.graphs.ids import contains
 from divea.loop.loop import Work
 from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
 from divea.resources.budget import UNLIMITED_JOB_MEMORY, pack
+from divea.resources.machine import cores
 from divea.types import Solved
 
 
@@ -66,12 +67,14 @@ def make_jobs(
     says that they fit into the memory together. Nothing else matters, least of all the number of workers.
     """
     model = settings.model_at(work.iteration)
+    batches = _batches(work, model, device, memory, subtasks_per_job)
+    pseudo_seeds = _inside_each(work.pseudo_seeds, batches, work.task)
     return [
         Job(
             fold=work.fold,
             iteration=work.iteration,
             subtasks=subtasks,
-            pseudo_seeds=_inside(work.pseudo_seeds, subtasks),
+            pseudo_seeds=own_pseudo_seeds,
             features=_features_of(work.features, subtasks),
             model=model,
             matching=settings.matching.method,
@@ -83,7 +86,7 @@ def make_jobs(
             memory=memory,
             threads=threads,
         )
-        for subtasks in _batches(work, model, device, memory, subtasks_per_job)
+        for subtasks, own_pseudo_seeds in zip(batches, pseudo_seeds, strict=True)
     ]
 
 
@@ -93,19 +96,23 @@ def _batches(
     if device == "cpu":
         return [(subtask,) for subtask in work.subtasks]
     estimate = make_model(model).memory
-    needs = [estimate(subtask.local(work.task)) for subtask in work.subtasks]
+    with ThreadPoolExecutor(cores()) as pool:
+        needs = list(pool.map(lambda subtask: estimate(subtask.local(work.task)), work.subtasks))
     batches = pack(needs, memory or UNLIMITED_JOB_MEMORY[device], most)
     return [work.subtasks[batch.start : batch.stop] for batch in batches]
 
 
-def _inside(links: Links, subtasks: Sequence[Subtask]) -> Links:
-    """The links with both ends in one of the subtasks."""
-    inside = np.zeros(len(links), dtype=bool)
-    for subtask in subtasks:
-        inside |= contains(subtask.source_entities, links.source) & contains(
-            subtask.target_entities, links.target
-        )
-    return Links(links.source[inside], links.target[inside])
+def _inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: AlignmentTask) -> Iterator[Links]:
+    """For each batch of subtasks, the links with both ends in one of them."""
+    # One mask per side for all subtasks: searching their entities costs seconds for a million links.
+    in_source, in_target = (np.zeros(graph.num_entities, bool) for graph in (task.source, task.target))
+    for subtasks in batches:
+        inside = np.zeros(len(links), dtype=bool)
+        for subtask in subtasks:
+            in_source[subtask.source_entities] = in_target[subtask.target_entities] = True
+            inside |= in_source[links.source] & in_target[links.target]
+            in_source[subtask.source_entities] = in_target[subtask.target_entities] = False
+        yield Links(links.source[inside], links.target[inside])
 
 
 def _features_of(features: Features, subtasks: Sequence[Subtask]) -> Features:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from divea.division import open_groups
 from divea.errors import InputError
 from divea.explanations.explanation import Side
 from divea.explanations.neighbours import Counterparts, EdgeIndex, Edges, RelationAgreement, edges_of
@@ -19,11 +20,11 @@ from divea.graphs.arrays import read_description
 from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
 from divea.runs.evidence import read_evidence
 from divea.runs.finished import FinishedRun
-from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, RANKED
+from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, RANKED
 from divea.runs.tables import RANKED_SCHEMA
 from divea.types import Ids
 
-_LIST = ("source", "target", "score")
+_LIST = ("source", "target", "score", "subtask")
 """The columns of ranked lists that explanations need."""
 
 
@@ -95,26 +96,29 @@ class Kept:
         return RowGroups(self.run.path / RANKED, _LIST)
 
     @cached_property
-    def _first_source(self) -> Callable[[int], int]:
-        """The source whose list a row group starts with, or continues."""
+    def _first_list(self) -> Callable[[int], tuple[int, int]]:
+        """The subtask and the source of the list that a row group starts with, or continues."""
 
         @cache
-        def first(group: int) -> int:
-            return int(self.task.source.find(self._lists.first(group, "source"))[0])
+        def first(group: int) -> tuple[int, int]:
+            subtask = self._lists.first(group, "subtask")[0].as_py()
+            return subtask, int(self.task.source.find(self._lists.first(group, "source"))[0])
 
         return first
 
     def ranked(self, source: int) -> list[tuple[int, float]]:
-        """The ranked list of a source: targets and scores. Lists are sorted by source id, so a binary search
-        finds the row group.
+        """The ranked list of a source: targets and scores.
+
+        Lists are sorted by subtask and source, so a binary search finds the row group.
         """
+        wanted = int(open_groups(self.run.path / DIVISION, self.task)[source]), source
         path = self.run.path / RANKED
         low, high = 0, len(self._lists) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._first_source(middle) <= source else (low, middle - 1)
+            low, high = (middle, high) if self._first_list(middle) <= wanted else (low, middle - 1)
         # The list may have started in the group before.
-        before = 1 if low and self._first_source(low) == source else 0
+        before = 1 if low and self._first_list(low) == wanted else 0
         table = self._lists.read(range(low - before, min(low + 1, len(self._lists))))
         if table.schema.types != [RANKED_SCHEMA.field(name).type for name in _LIST]:
             raise InputError("is not the table of a run", path=path)

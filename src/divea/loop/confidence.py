@@ -13,6 +13,7 @@ pair.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from divea.features.regression import fit_logistic
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, PairScores, scores_at
 from divea.graphs.neighbours import matches_and_seeds, neighbour_support
+from divea.resources.machine import cores
 from divea.resources.row_blocks import for_row_blocks
 from divea.types import Ids, Matches
 
@@ -124,11 +126,14 @@ class Calibration:
         judged = self.judged
         # The mean over many pairs needs no more of them to be exact to three digits.
         shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
-        means = []
-        for _ in range(_BOOTSTRAPS):
-            weights = draw.exponential(size=int(judged.seed.max()) + 1)
+
+        def mean(weights: Numbers) -> float:
             again = _fitted(replace(judged, counts=judged.counts * weights[judged.seed]))
-            means.append(again(shown).mean())
+            return float(again(shown).mean())
+
+        draws = [draw.exponential(size=int(judged.seed.max()) + 1) for _ in range(_BOOTSTRAPS)]
+        with ThreadPoolExecutor(cores()) as pool:
+            means = list(pool.map(mean, draws))
         low, high = np.quantile(means, [0.05, 0.95])
         return float(low), float(high)
 

@@ -14,6 +14,7 @@ Sums are taken in a fixed order, so results are the same bits every time, also o
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,15 @@ class EdgeIndex:
     """Edges between two sets, such as entities and relations, indexed for sums over either end.
 
     The ends of an edge are called left and right. `by_left` groups the edges by their left end, `by_right`
-    by their right end.
+    by their right end; each is made when it is first used, because many sums need only one of them.
 
     >>> edges = EdgeIndex.of(np.array([0, 0, 1]), np.array([1, 2, 0]), (2, 3))
     >>> weighted_sum(edges, torch.tensor([1., 2., 3.]), torch.eye(3)).tolist()
     [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]
     """
 
-    def __init__(self, left: Tensor, right: Tensor, by_left: SparsePattern, by_right: SparsePattern):
-        self.left, self.right = left, right
-        self.by_left, self.by_right = by_left, by_right
+    def __init__(self, left: Tensor, right: Tensor, size: tuple[int, int]):
+        self.left, self.right, self._size = left, right, size
 
     @classmethod
     def of(
@@ -67,8 +67,17 @@ class EdgeIndex:
         left_ends, right_ends = (
             torch.as_tensor(end, dtype=torch.long, device=device) for end in (left, right)
         )
-        by_left = _grouped(left_ends, right_ends, size)
-        return cls(left_ends, right_ends, by_left, _grouped(right_ends, left_ends, size[::-1]))
+        return cls(left_ends, right_ends, size)
+
+    @cached_property
+    def by_left(self) -> SparsePattern:
+        """A row per left end, with the right ends of its edges."""
+        return _grouped(self.left, self.right, self._size)
+
+    @cached_property
+    def by_right(self) -> SparsePattern:
+        """A row per right end, with the left ends of its edges."""
+        return _grouped(self.right, self.left, self._size[::-1])
 
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """left[i] . right[j] for every edge (i, j); without a gradient, unlike `edge_dot`."""
@@ -241,6 +250,31 @@ class SparsePattern:
             )
         return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
 
+    def head_products(self, kinds: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
+        """For each head, the product with its own values and its own columns of `vectors`, side by side.
+
+        Parameters
+        ----------
+        kinds
+            The kind of each entry.
+        weights
+            A row per kind and a column per head: the value of an entry is that of its kind.
+        vectors
+            As many columns for each head, one head after the other.
+        """
+        if self._pieces is not None and kernels.is_supported(vectors):
+            starts, first_piece = self._pieces
+            kinds = self._arranged(kinds)
+            pieces = kernels.head_row_sums(starts, self.columns, kinds, weights, vectors)
+            return torch.segment_reduce(pieces, "sum", offsets=first_piece, initial=0, unsafe=True)
+        out = vectors.new_empty(self.size[0], vectors.shape[1])
+        heads = weights.shape[1]
+        for values, own, own_out in zip(
+            weights.T.contiguous(), vectors.chunk(heads, dim=1), out.chunk(heads, dim=1), strict=True
+        ):
+            own_out.copy_(self.product(values[kinds], own.contiguous()))
+        return out
+
     def dot(self, left: Tensor, right: Tensor) -> Tensor:
         """left[i] . right[j] for every entry (i, j), in the order of the values."""
         # Zeros and not empty memory: the values are multiplied by beta, and 0 * NaN is not 0.
@@ -294,7 +328,7 @@ def _grouped(ends: Tensor, others: Tensor, size: tuple[int, int]) -> SparsePatte
     starts = torch.cat([ends.new_zeros(1), torch.bincount(ends, minlength=size[0]).cumsum(0)])
     if bool((ends[1:] >= ends[:-1]).all()):
         return SparsePattern(starts, others, size)
-    order = _stable_order(ends)
+    order = stable_order(ends)
     return SparsePattern(starts, others[order], size, order)
 
 
@@ -304,7 +338,7 @@ def sort_integers(keys: Tensor) -> Tensor:
     return keys.sort().values if keys.is_cuda else torch.from_numpy(np.sort(keys.numpy()))
 
 
-def _stable_order(ends: Tensor) -> Tensor:
+def stable_order(ends: Tensor) -> Tensor:
     """The positions that sort non-negative integers; equal ones keep their order."""
     if ends.is_cuda:
         return ends.argsort(stable=True)

@@ -74,6 +74,28 @@ def row_sums(
     return out
 
 
+def head_row_sums(starts: Tensor, columns: Tensor, kinds: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
+    """`row_sums` for several heads at once, each with its own values and its own columns of the vectors.
+
+    Parameters
+    ----------
+    columns, kinds
+        The column and the kind of each entry.
+    weights
+        A row per kind and a column per head: the value of entry e for head h is weights[kinds[e], h].
+    vectors
+        The columns of the first head, then those of the second, and so on.
+    """
+    weights, vectors, width = weights.contiguous(), vectors.contiguous(), vectors.shape[1]
+    out, heads = vectors.new_empty(len(starts) - 1, width), weights.shape[1]
+    if out.numel():
+        grid = (len(out), -(-width // _COLUMNS))
+        _head_row_sums[grid](
+            out, starts, columns, kinds, weights, vectors, width, heads, width // heads, _COLUMNS, num_warps=1
+        )
+    return out
+
+
 def pair_sums(first: Tensor, second: Tensor, left: Tensor, right: Tensor, l1: bool = False) -> Tensor:
     """first[i] . second[j] for each pair (i, j) of `left` and `right`, or with `l1` their L1 distance."""
     first, second, left, right = (tensor.contiguous() for tensor in (first, second, left, right))
@@ -112,6 +134,32 @@ if triton is not None:
             if signs:
                 vector = (own > vector).to(tl.float32) - (own < vector).to(tl.float32)
             value = tl.load(values + (tl.load(order + entry) if ordered else entry))
+            total += value * vector
+        tl.store(out + row * width + place, total, mask=inside)
+
+    @triton.jit
+    def _head_row_sums(
+        out,
+        starts,
+        columns,
+        kinds,
+        weights,
+        vectors,
+        width: tl.constexpr,
+        heads: tl.constexpr,
+        columns_per_head: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        row = tl.program_id(0).to(tl.int64)
+        place = tl.program_id(1) * block + tl.arange(0, block)
+        inside = place < width
+        head = place // columns_per_head
+        total = tl.zeros([block], tl.float32)
+        for entry in range(tl.load(starts + row), tl.load(starts + row + 1)):
+            column = tl.load(columns + entry).to(tl.int64)
+            kind = tl.load(kinds + entry).to(tl.int64)
+            vector = tl.load(vectors + column * width + place, mask=inside)
+            value = tl.load(weights + kind * heads + head, mask=inside)
             total += value * vector
         tl.store(out + row * width + place, total, mask=inside)
 

@@ -32,7 +32,7 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import beside_structure
 from divea.matching import match
 from divea.matching.similarity import normalise_
-from divea.models.aggregation import FixedSum, weighted_sum
+from divea.models.aggregation import FixedSum, stable_order
 from divea.models.base import Model
 from divea.models.stacking import StackedGraph, distinct_pairs
 from divea.resources.budget import MATCHING_MEMORY
@@ -111,8 +111,8 @@ class _Propagation:
         nodes, relations = self._propagate(seeds)
         # The weight of an edge is the sum over its relations.
         directions = self._standard_normal(relations.shape[1], heads)
-        edge_weights = self.edges.relation_sum(relations @ directions).T.contiguous()
-        return self.graph.split(normalise_(self._project(nodes, edge_weights)))[0]
+        type_weights = self.edges.relation_sum(relations @ directions)
+        return self.graph.split(normalise_(self._project(nodes, type_weights)))[0]
 
     def _propagate(self, seeds: Links) -> tuple[Tensor, Tensor]:
         """The labels of nodes and relations, with those of all hops concatenated."""
@@ -133,28 +133,21 @@ class _Propagation:
             all_relations[:, hop * size : (hop + 1) * size] = relations
         return normalise_(all_nodes), normalise_(all_relations)
 
-    def _project(self, nodes: Tensor, edge_weights: Tensor) -> Tensor:
+    def _project(self, nodes: Tensor, type_weights: Tensor) -> Tensor:
         """For each node and head, the weighted sum of random directions of the neighbours' labels.
 
-        `edge_weights` has a row per head and a column per edge type.
+        `type_weights` has a row per edge type and a column per head.
         """
-        width, edges = self.options.width, self.edges
-        out = torch.empty(len(nodes), len(edge_weights) * width, device=nodes.device)
-        for some_weights, some_out in zip(
-            torch.split(edge_weights, _HEADS_AT_A_TIME),
+        neighbours, types = self.edges.neighbours.by_left, self.edges.types.right
+        heads, width = type_weights.shape[1], self.options.width
+        out = torch.empty(len(nodes), heads * width, device=nodes.device)
+        for weights, columns in zip(
+            torch.split(type_weights, _HEADS_AT_A_TIME, dim=1),
             torch.split(out, _HEADS_AT_A_TIME * width, dim=1),
             strict=True,
         ):
-            projected = nodes @ self._standard_normal(nodes.shape[1], len(some_weights) * width)
-            for weights, columns, head_out in zip(
-                some_weights,
-                torch.split(projected, width, dim=1),
-                torch.split(some_out, width, dim=1),
-                strict=True,
-            ):
-                head_out.copy_(
-                    weighted_sum(edges.neighbours, weights[edges.types.right], columns.contiguous())
-                )
+            projected = nodes @ self._standard_normal(nodes.shape[1], columns.shape[1])
+            columns.copy_(neighbours.head_products(types, weights, projected))
         return out
 
     def _standard_normal(self, rows: int, columns: int) -> Tensor:
@@ -164,12 +157,12 @@ class _Propagation:
 
 def _nodes_to_nodes(graph: StackedGraph) -> FixedSum:
     """A node's own label with twice the weight of all its triples, plus its neighbours', once per triple."""
-    node, _, neighbour = graph.triples.T
-    nodes = np.arange(graph.num_nodes)
-    own_weight = 2.0 * np.bincount(node, minlength=graph.num_nodes)
-    left, right = np.concatenate([node, nodes]), np.concatenate([neighbour, nodes])
-    weights = np.concatenate([np.ones(len(node)), own_weight])
-    order = np.argsort(left, kind="stable")
+    node, _, neighbour = graph.triple_columns
+    nodes = torch.arange(graph.num_nodes, device=graph.device)
+    own_weight = 2.0 * torch.bincount(node, minlength=graph.num_nodes)
+    left, right = torch.cat([node, nodes]), torch.cat([neighbour, nodes])
+    weights = torch.cat([torch.ones_like(node, dtype=own_weight.dtype), own_weight])
+    order = stable_order(left)
     size = (graph.num_nodes, graph.num_nodes)
     return FixedSum(left[order], right[order], weights[order], size, graph.device)
 

@@ -203,11 +203,7 @@ class TypedEdges:
         """The same edges from the node to the edge's type."""
         self.neighbour_types = graph.edge_index(neighbour, edge_type, (nodes, self.num_types))
         """The same edges from the neighbour to the edge's type."""
-        # Each edge twice, to its neighbour and to its type; types are numbered after the nodes.
-        neighbour_and_type = torch.stack([neighbour, nodes + edge_type], dim=1).flatten()
-        self._reflections = graph.edge_index(
-            node.repeat_interleave(2), neighbour_and_type, (nodes, nodes + self.num_types)
-        )
+        self._nodes = nodes
 
         types, relations = _relations_of_types(pairs, example_of_type)
         size = (self.num_types, graph.num_relations)
@@ -221,6 +217,13 @@ class TypedEdges:
         last_relations = torch.tensor([block.last_relation for block in graph.blocks], device=graph.device)
         any_relation = pairs.relations[pairs.first[example_of_type]]
         self._block_of_type = torch.searchsorted(last_relations, any_relation, right=True)
+
+    @cached_property
+    def _reflections(self) -> EdgeIndex:
+        """Each edge twice, to its neighbour and to its type; types are numbered after the nodes."""
+        ends = torch.stack([self.neighbours.right, self._nodes + self.types.right], dim=1).flatten()
+        size = (self._nodes, self._nodes + self.num_types)
+        return EdgeIndex(self.neighbours.left.repeat_interleave(2), ends, size)
 
     def directions(self, relations: Tensor) -> Tensor:
         """For each type, the mean of its relations' vectors, normalised to length one."""

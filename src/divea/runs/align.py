@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -259,15 +260,29 @@ class _Solver:
             subtasks=len(work.subtasks),
             solved_before=len(solved),
         )
-        self.executor.on_steps = lambda steps: self._pass_on_steps(missing[steps.position], steps)
-        for result in self.executor.run(self.run.task_folder, missing):
-            job = missing[result.position]
-            solved |= (
-                self._record_failure(job, result) if isinstance(result, Failed) else self._commit(job, result)
-            )
+        solved |= self._solve(missing)
         self.stages.end("solve", work.iteration)
         self._refuse_total_failure(work)
         return [solved[subtask.index] for subtask in work.subtasks]
+
+    def _solve(self, jobs: list[Job]) -> dict[int, Solved]:
+        """The results of the jobs, by subtask; each is committed while the next ones are solved."""
+        solved: dict[int, Solved] = {}
+        self.executor.on_steps = lambda steps: self._pass_on_steps(jobs[steps.position], steps)
+        with ThreadPoolExecutor(1) as committer:
+            committing: tuple[Job, Done, Future[None]] | None = None
+            for result in self.executor.run(self.run.task_folder, jobs):
+                job = jobs[result.position]
+                if isinstance(result, Failed):
+                    solved |= self._record_failure(job, result)
+                    continue
+                self._log_committed(committing)
+                committing = job, result, committer.submit(self._commit, job, result)
+                solved.update(
+                    (subtask.index, found) for subtask, found in zip(job.subtasks, result.solved, strict=True)
+                )
+            self._log_committed(committing)
+        return solved
 
     def _pass_on_steps(self, job: Job, steps: Steps) -> None:
         indices = [subtask.index for subtask in job.subtasks]
@@ -290,12 +305,19 @@ class _Solver:
                 missing.append(job)
         return solved, missing
 
-    def _commit(self, job: Job, done: Done) -> dict[int, Solved]:
+    def _commit(self, job: Job, done: Done) -> None:
         made_from = self.run.made_from(job)
         if done.divided:
             made_from = divided_further(made_from)
         for subtask, result in zip(job.subtasks, done.solved, strict=True):
             self.run.commit_result(job, subtask, made_from, result)
+
+    def _log_committed(self, committing: tuple[Job, Done, Future[None]] | None) -> None:
+        """Wait until a job's results are committed, and log that it is solved."""
+        if committing is None:
+            return
+        job, done, commit = committing
+        commit.result()
         self.stages.add_job(done)
         for note in done.notes:
             self.log("note", text=note)
@@ -307,7 +329,6 @@ class _Solver:
             peak_memory=done.peak_memory,
             peak_gpu_memory=done.peak_gpu_memory,
         )
-        return {subtask.index: result for subtask, result in zip(job.subtasks, done.solved, strict=True)}
 
     def _record_failure(self, job: Job, failed: Failed) -> dict[int, Solved]:
         indices = tuple(subtask.index for subtask in job.subtasks)

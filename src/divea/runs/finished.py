@@ -117,6 +117,7 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     # Lists follow each other, and each is numbered from 1 without gaps.
     place = np.arange(len(rank)) - np.maximum.accumulate(np.where(first, np.arange(len(rank)), 0))
     sources = source[first]
+    by_source = np.argsort(sources)
     is_valid = (source >= 0).all() and (target >= 0).all() and np.array_equal(rank, place + 1)
     if (
         not is_valid
@@ -133,7 +134,8 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     given = given[np.argsort(source[given], kind="stable")]
     if not (np.diff(source[given]) > 0).all():
         raise InputError("assigns several targets to a source", path=run.path / RANKED)
-    matches = Matches(sources, targets, scores, np.zeros(len(sources), dtype=bool))
+    not_mutual = np.zeros(len(sources), dtype=bool)
+    matches = Matches(sources[by_source], targets[by_source], scores[by_source], not_mutual)
     return RankedLists(
         matches,
         Links.from_pairs(np.stack([source[given], target[given]], axis=1)),

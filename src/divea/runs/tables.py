@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from divea.errors import InputError
 from divea.formats.delimited import check_characters, write_columns
-from divea.graphs import AlignmentTask
+from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.loop.confidence import Assignment
 from divea.runs.layout import MAPPINGS_TSV
+from divea.types import Ids
 
 if TYPE_CHECKING:
     from divea.loop.loop import Outcome
@@ -50,7 +52,8 @@ RANKED_SCHEMA = pa.schema(
         ("given", pa.bool_()),
     ]
 )
-"""One row per place of each list; `given` marks the assigned pair."""
+"""One row per place of each list; `given` marks the assigned pair. The lists of a subtask follow each other,
+sorted by the source's id: they share their candidates, so labels repeat and take little time and space."""
 
 _ROWS = 1 << 18
 
@@ -87,7 +90,7 @@ def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float)
 
 def write_mappings_parquet(table: pa.Table, path: Path) -> None:
     """Write the mappings as Parquet."""
-    with _parquet(path, table.schema) as writer:
+    with _parquet(path, table.schema, use_dictionary=True) as writer:
         writer.write_table(table)
 
 
@@ -107,8 +110,9 @@ def write_mappings_tsv(table: pa.Table, path: Path) -> None:
 
 def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
     """Write all ranked lists as Parquet, a block of rows at a time: there may be a hundred million."""
-    # Scores hardly ever repeat: a dictionary of them would cost time and a third more space.
-    with _parquet(path, RANKED_SCHEMA, dictionaries=["source", "target", "rank", "subtask"]) as writer:
+    with _ranked_parquet(path) as writer:
+        # The file says that it holds plain labels, not dictionaries.
+        writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA)})
         for batch in _made_ahead(_ranked_batches(outcome, task)):
             writer.write_batch(batch)
 
@@ -123,28 +127,78 @@ def _made_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.RecordBatch]:
-    matches = outcome.matches
+    matches, targets = outcome.matches, _Codes(task.target.num_entities)
     width = max(matches.target.shape[1], 1)
     step = max(_ROWS // width, 1)
+    order = np.lexsort([matches.source, outcome.subtask_of_row])
     for start in range(0, len(matches), step):
-        block = slice(start, start + step)
+        block = order[start : start + step]
         target = matches.target[block]
         row, place = np.nonzero(target >= 0)
         is_given = outcome.assigned[block][row] == target[row, place]
         confidence = outcome.confidence[block][row]
         columns = [
-            task.source.entities.take(pa.array(matches.source[block][row])),
-            task.target.entities.take(pa.array(target[row, place])),
+            _labels(task.source, matches.source[block], row),
+            _labels(task.target, *targets.of(target[row, place])),
             (place + 1).astype(np.int32),
             matches.score[block][row, place],
             pa.array(confidence, mask=~is_given | np.isnan(confidence)),
             outcome.subtask_of_row[block][row],
             is_given,
         ]
-        yield pa.record_batch([pa.array(column) for column in columns], schema=RANKED_SCHEMA)
+        yield pa.record_batch([pa.array(column) for column in columns], schema=_WRITTEN_SCHEMA)
 
 
-def _parquet(path: Path, schema: pa.Schema, dictionaries: list[str] | bool = True) -> pq.ParquetWriter:
+class _Codes:
+    """Numbers the distinct ids of many arrays, faster than by sorting each of them."""
+
+    def __init__(self, size: int):
+        self._is_used, self._code = np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32)
+
+    def of(self, ids: Ids) -> tuple[Ids, Ids]:
+        """The distinct ids in order, and the position of each id among them."""
+        self._is_used[ids] = True
+        distinct = np.flatnonzero(self._is_used).astype(np.int32)
+        self._is_used[distinct] = False
+        self._code[distinct] = np.arange(len(distinct), dtype=np.int32)
+        return distinct, self._code[ids]
+
+
+def _labels(graph: KnowledgeGraph, ids: Ids, positions: npt.NDArray[np.integer]) -> pa.DictionaryArray:
+    """The labels of the entities at some positions of `ids`."""
+    return pa.DictionaryArray.from_arrays(positions.astype(np.int32), graph.entities.take(pa.array(ids)))
+
+
+_WRITTEN_SCHEMA = pa.schema(
+    pa.field(field.name, pa.dictionary(pa.int32(), LABEL)) if field.type == LABEL else field
+    for field in RANKED_SCHEMA
+)
+"""How ranked lists are handed to the writer: it need not search for labels that repeat."""
+
+
+def _ranked_parquet(path: Path) -> pq.ParquetWriter:
+    return _parquet(
+        path,
+        _WRITTEN_SCHEMA,
+        store_schema=False,
+        # Scores hardly ever repeat: a dictionary of them would cost time and a third more space.
+        use_dictionary=["source", "target", "rank", "subtask"],
+        dictionary_pagesize_limit=1 << 24,
+        # The smallest and largest label of some lists' targets say nothing.
+        write_statistics=["source", "rank", "score", "confidence", "subtask", "given"],
+    )
+
+
+def _stored_schema(schema: pa.Schema) -> str:
+    """A schema as Arrow keeps it in the metadata of a Parquet file."""
+    with pa.BufferOutputStream() as file:
+        pq.write_table(schema.empty_table(), file)
+        metadata = pq.read_metadata(pa.BufferReader(file.getvalue())).metadata
+    stored: bytes = metadata[b"ARROW:schema"]
+    return stored.decode()
+
+
+def _parquet(path: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
     # All options are given: a default that changes with a release would change the bytes.
     return pq.ParquetWriter(
         path,
@@ -153,5 +207,5 @@ def _parquet(path: Path, schema: pa.Schema, dictionaries: list[str] | bool = Tru
         data_page_version="1.0",
         compression="zstd",
         compression_level=3,
-        use_dictionary=dictionaries,
+        **options,
     )
