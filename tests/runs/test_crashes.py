@@ -14,9 +14,10 @@ from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
 KILLED = -signal.SIGKILL
 RESULTS = 4
 """Two subtasks in each of two iterations."""
-POINTS = RESULTS + 7
-"""Journal lines of the tiny run: the results, the division, the calibration, the evidence, the weights of the
-features and three tables."""
+KEPT = RESULTS + 3
+"""Journal lines before the tables: the results, two divisions, and what the first iteration learned."""
+POINTS = KEPT + 6
+"""All of them: also the calibration, the evidence, the weights of the features and three tables."""
 
 
 REJECTED = PAIR.gold.without(PAIR.task.seeds)
@@ -60,9 +61,9 @@ def test_killed_at_journal_lines(crash, command, undisturbed, tmp_path, points):
     kept = 0
     for point in points:
         for how in ("before", "torn", "line", "after"):
-            # Every start finds the results that were committed, and writes the division and tables again.
+            # Every start finds what was committed before the tables, and writes all tables again.
             assert crash([*command, "--out", run], at=point - kept, how=how) == KILLED, (point, how)
-            kept = min(point if how == "after" else point - 1, RESULTS)
+            kept = min(point if how == "after" else point - 1, KEPT)
     assert crash([*command, "--out", run]) == 0
     assert tables(run) == undisturbed
     assert not list(run.rglob(".*partial*"))
@@ -70,7 +71,7 @@ def test_killed_at_journal_lines(crash, command, undisturbed, tmp_path, points):
 
 def test_killed_late_nothing_is_solved_twice(crash, command, undisturbed, tmp_path):
     run = tmp_path / "run"
-    assert crash([*command, "--out", run], at=3, how="after") == KILLED
+    assert crash([*command, "--out", run], at=KEPT - 1, how="after") == KILLED
     assert crash([*command, "--out", run]) == 0
     assert solved_now(run) == 1
     assert tables(run) == undisturbed

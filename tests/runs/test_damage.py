@@ -9,6 +9,7 @@ from tests.command_line import divea
 from tests.runs.tiny import NAMED_PAIR, PAIR, solved_now, tables, write_inputs
 
 RESULTS = [f"iteration-{iteration}/subtask-0000{subtask}.npz" for iteration in (0, 1) for subtask in (0, 1)]
+CHECKPOINT = ["iteration-0/learned.npz", "iteration-0/division/arrays/groups.npy"]
 TABLES = [
     "mappings.parquet",
     "mappings.tsv",
@@ -61,8 +62,8 @@ def each_once(names, harms, random_seed):
     return list(zip(names, dealt, strict=True))
 
 
-def check_committed(finished, name, harm):
-    """Damage a committed file, and check that the same command repairs it and solves nothing else again."""
+def check_table(finished, name, harm):
+    """Damage a table, and check that the same command repairs it and solves nothing again."""
     command, run, expected = finished
     harm(run / name)
     # No other file is of their kind, and a copy beside them is none of divea's.
@@ -74,22 +75,59 @@ def check_committed(finished, name, harm):
     assert tables(run) == expected
     assert ("this run is finished" not in ended.err) == has_changed
     if has_changed:
-        assert solved_now(run) == (name in RESULTS)
+        assert solved_now(run) == 0
+
+
+def check_unfinished(finished, name, harm):
+    """Damage a file of an iteration of a run without tables: the same command solves again what it needs."""
+    command, run, expected = finished
+    harm(run / name)
+    delete(run / "mappings.parquet")
+    ended = divea(*command, "--out", run)
+    assert ended.code == 0, ended.err
+    for copy in run.rglob("copy-of-*"):
+        copy.unlink()
+    assert tables(run) == expected
+    # The checkpoint stands on the results of the first iteration: they are solved again one by one.
+    assert solved_now(run) == (name in RESULTS)
 
 
 HARMS = [flip, truncate, delete, replace]
 
 
-@pytest.mark.parametrize(("name", "harm"), each_once([*RESULTS, *TABLES], HARMS, random_seed=1))
-def test_a_damaged_result_or_table_is_made_again(finished, name, harm):
-    check_committed(finished, name, harm)
+@pytest.mark.parametrize(("name", "harm"), each_once(TABLES, HARMS, random_seed=1))
+def test_a_damaged_table_is_made_again(finished, name, harm):
+    check_table(finished, name, harm)
+
+
+@pytest.mark.parametrize(("name", "harm"), each_once([*RESULTS, *CHECKPOINT], HARMS, random_seed=1))
+def test_a_damaged_iteration_is_made_again(finished, name, harm):
+    check_unfinished(finished, name, harm)
+
+
+def test_a_finished_run_needs_no_iterations(finished):
+    command, run, expected = finished
+    for folder in run.glob("iteration-*"):
+        shutil.rmtree(folder)
+    assert "this run is finished" in divea(*command, "--out", run).err
+    assert divea("check", run).code == 0
+    delete(run / "mappings.parquet")
+    assert divea(*command, "--out", run).code == 0
+    assert tables(run) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("name", [*RESULTS, *TABLES])
-def test_every_damage_to_a_result_or_table_is_repaired(finished, name, harm):
-    check_committed(finished, name, harm)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_damage_to_a_table_is_repaired(finished, name, harm):
+    check_table(finished, name, harm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("name", [*RESULTS, *CHECKPOINT])
+def test_every_damage_to_an_iteration_is_repaired(finished, name, harm):
+    check_unfinished(finished, name, harm)
 
 
 @pytest.fixture(scope="module")

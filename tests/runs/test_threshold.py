@@ -93,13 +93,23 @@ def test_a_precision_that_the_seeds_say_too_little_about_is_refused(tmp_path, mo
         assert not (tmp_path / "run" / name).exists()
 
 
-def test_a_cross_validated_run_can_be_continued(cross_validated):
+@pytest.mark.parametrize(
+    ("lost", "solved"),
+    [
+        (["fold-2/judged.npz"], 0),
+        (["fold-2/iteration-1/subtask-00000.npz", "fold-2/judged.npz"], 1),
+        # A fold whose pairs are judged needs nothing else.
+        (["fold-2/iteration-1/subtask-00000.npz", "fold-1/iteration-0/learned.npz"], 0),
+    ],
+)
+def test_a_cross_validated_run_can_be_continued(cross_validated, lost, solved):
     command, run, _ = cross_validated
     expected = tables(run)
-    (run / "fold-2" / "iteration-1" / "subtask-00000.npz").unlink()
+    for name in lost:
+        (run / name).unlink()
     (run / CALIBRATION).write_text("{}")
     assert divea("align", "--out", run).code == 0
-    assert tables(run) == expected and solved_now(run) == 1
+    assert tables(run) == expected and solved_now(run) == solved
     assert "this run is finished" in divea(*command).err
 
 

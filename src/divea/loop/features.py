@@ -53,10 +53,16 @@ class LoopFeatures:
         self._made = make_features(settings.features)
         self._computed: dict[str, FeatureRows | None] = {}
         self._known: dict[str, Links] = {}
-        self._weights: dict[str, float] = {}
-        self._scale = 1.0
+        self.weights: dict[str, float] = {}
+        """The latest weight of each feature."""
+        self.scale = 1.0
+        """How much more features count than they would beside perfect structure."""
         self._structure: tuple[tuple[Links, Links], Structure] | None = None
         """The latest one, and the known pairs that it started from."""
+
+    def restore(self, weights: dict[str, float], scale: float) -> None:
+        """Continue with what an earlier iteration learned; the features themselves are computed again."""
+        self.weights, self.scale = dict(weights), scale
 
     def at(self, visible: AlignmentTask, pseudo_seeds: Links, hidden: Links) -> Features:
         """The features of an iteration; those with a weight of 0 are left out.
@@ -79,16 +85,16 @@ class LoopFeatures:
         if others:
             self._weigh(others, visible, pseudo_seeds)
         structural = tuple(feature for feature in present if feature not in others)
-        if structural and (len(hidden) >= FEWEST_PAIRS or structural[0].name not in self._weights):
+        if structural and (len(hidden) >= FEWEST_PAIRS or structural[0].name not in self.weights):
             # Structure has seen the visible seeds, so only hidden ones can judge it.
-            self._weights |= _weights_of(structural, hidden, DEFAULT_WEIGHT_OF_STRUCTURE)
+            self.weights |= _weights_of(structural, hidden, DEFAULT_WEIGHT_OF_STRUCTURE)
         # Structural features and the model are one kind of evidence: names have to outweigh both.
-        structure = 1 + sum(self._weights[item.name] for item in structural)
-        scale = structure * self._scale
+        structure = 1 + sum(self.weights[item.name] for item in structural)
+        scale = structure * self.scale
         return tuple(
-            replace(item, weight=self._weights[item.name] * (scale if item in others else 1.0))
+            replace(item, weight=self.weights[item.name] * (scale if item in others else 1.0))
             for item in present
-            if self._weights[item.name] > 0
+            if self.weights[item.name] > 0
         )
 
     def _weigh(self, others: Features, visible: AlignmentTask, pseudo_seeds: Links) -> None:
@@ -98,15 +104,15 @@ class LoopFeatures:
         """
         has_seeds = len(visible.seeds) >= FEWEST_PAIRS
         if not has_seeds and not len(pseudo_seeds):
-            self._weights |= dict.fromkeys((item.name for item in others), DEFAULT_WEIGHT)
+            self.weights |= dict.fromkeys((item.name for item in others), DEFAULT_WEIGHT)
             return
         structure = None if has_seeds else self.structure(visible, pseudo_seeds)
         judges = visible.seeds if structure is None else structure.sure
-        self._weights |= _weights_of(others, judges, DEFAULT_WEIGHT)
+        self.weights |= _weights_of(others, judges, DEFAULT_WEIGHT)
         if structure is not None:
-            weighted = tuple(replace(item, weight=self._weights[item.name]) for item in others)
+            weighted = tuple(replace(item, weight=self.weights[item.name]) for item in others)
             weight = structure.weight(sure_pairs(weighted))
-            self._scale = 1.0 if weight is None else _scale_of_features(weight)
+            self.scale = 1.0 if weight is None else _scale_of_features(weight)
 
     @property
     def score_names(self) -> tuple[str, ...]:

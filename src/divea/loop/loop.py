@@ -27,6 +27,7 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
 from divea.loop import decoys
 from divea.loop.average import average
+from divea.loop.checkpoint import NO_CHECKPOINTS, Checkpoint, Checkpoints
 from divea.loop.confidence import (
     COLUMNS,
     FEWEST_PAIRS,
@@ -116,6 +117,7 @@ def run_loop(
     solve: Solver,
     observe: Observer | None = None,
     computing: Computing = HERE,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
@@ -129,18 +131,25 @@ def run_loop(
         Called with what each iteration found.
     computing
         Where features are computed, and what keeps them.
+    checkpoints
+        Where the state after each iteration is kept. The loop continues from the latest one.
     """
-    calibration = _cross_validated(task, settings, solve, computing)
+    calibration = _cross_validated(task, settings, solve, computing, checkpoints)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
     loop = _Loop(task, settings, solve, computing=computing)
-    for number in range(settings.iterations):
+    if (checkpoint := checkpoints.latest(0, visible)) is not None:
+        loop.restore(checkpoint)
+        calibration = checkpoint.calibration or calibration
+    for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
         is_last = number == settings.iterations - 1
-        loop.iterate(*((task, Links.from_pairs([])) if is_last else (visible, held_back)))
+        loop.iterate(*((task, Links.from_pairs([])) if is_last else (visible, held_back)), checkpoints)
         if settings.calibrates and number == settings.iterations - 2:
             calibration = _calibrated(loop.judged(visible, held_back), settings, len(task.seeds))
+        if not is_last:
+            checkpoints.keep(0, loop.checkpoint(calibration))
         if observe is not None:
             observe(Iteration(number, loop.division, loop.pseudo_seeds, loop.matches))
 
@@ -174,7 +183,11 @@ def run_loop(
 
 
 def _cross_validated(
-    task: AlignmentTask, settings: Settings, solve: Solver, computing: Computing
+    task: AlignmentTask,
+    settings: Settings,
+    solve: Solver,
+    computing: Computing,
+    checkpoints: Checkpoints,
 ) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
@@ -182,10 +195,18 @@ def _cross_validated(
     judged = []
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
-        loop = _Loop(visible, settings, solve, fold, computing)
-        for _ in range(settings.iterations):
-            loop.iterate(visible, hidden)
-        judged.append(loop.judged(visible, hidden))
+        found = checkpoints.judged(fold)
+        if found is None:
+            loop = _Loop(visible, settings, solve, fold, computing)
+            if (checkpoint := checkpoints.latest(fold, visible)) is not None:
+                loop.restore(checkpoint)
+            while loop.number < settings.iterations:
+                loop.iterate(visible, hidden, checkpoints)
+                if loop.number < settings.iterations:
+                    checkpoints.keep(fold, loop.checkpoint())
+            found = loop.judged(visible, hidden)
+            checkpoints.keep_judged(fold, found)
+        judged.append(found)
     return _calibrated(Judged.join(judged), settings, len(task.seeds))
 
 
@@ -213,7 +234,8 @@ class _Loop:
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
         self._features = LoopFeatures(task, settings, computing)
         self._strategy = make_strategy(task, settings)
-        self._number = 0
+        self.number = 0
+        """The number of the next iteration."""
         self._similarity: csr_array | None = None
         self._history = _History(settings)
         self._division: Division | None = None
@@ -227,20 +249,41 @@ class _Loop:
         """The ranked lists of the latest iteration, averaged with those before it."""
         self.subtask_of_row: Ids
 
-    def iterate(self, visible: AlignmentTask, hidden: Links) -> None:
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue after the iteration of a checkpoint."""
+        self.number = checkpoint.iteration + 1
+        self._division, self.pseudo_seeds = checkpoint.division, checkpoint.pseudo_seeds
+        self._similarity = checkpoint.similarity
+        self._features.restore(checkpoint.weights, checkpoint.scale)
+        for number, matches in enumerate(checkpoint.matches, self.number - len(checkpoint.matches)):
+            self._history.add(matches, self._settings.model_at(number))
+
+    def checkpoint(self, calibration: Calibration | None = None) -> Checkpoint:
+        """The state after the latest iteration, with what `run_loop` has calibrated."""
+        return Checkpoint(
+            self.number - 1,
+            self.division,
+            self.pseudo_seeds,
+            self._similarity,
+            dict(self._features.weights),
+            self._features.scale,
+            calibration,
+        )
+
+    def iterate(self, visible: AlignmentTask, hidden: Links, checkpoints: Checkpoints) -> None:
         """Divide, solve and learn once, with the seeds of `visible`; those of `hidden` only judge."""
-        settings, number = self._settings, self._number
-        self._number += 1
+        settings, number = self._settings, self.number
+        self.number += 1
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
         features = self.features = self._features.at(visible, pseudo_seeds, hidden)
         if number == 0 and (features or not len(visible.seeds)):
             pseudo_seeds = without_anchors(starting_pairs(visible, features), visible.seeds)
         self._known = pseudo_seeds
-        feedback = None
-        if self._division is not None or len(pseudo_seeds):
-            listed = total_scores(features)
-            feedback = Feedback(self._division, pseudo_seeds, self._similarity, listed)
-        division = self._division = self._strategy.divide(visible, feedback)
+        division = checkpoints.division(self._fold, number, visible)
+        if division is None:
+            division = self._divide(visible, pseudo_seeds)
+            checkpoints.keep_division(self._fold, number, division)
+        self._division = division
         notes = (*division.notes, *self._features.notes)
         work = Work(number, visible, division.subtasks, pseudo_seeds, features, notes, self._fold)
         solved = list(self._solve(work))
@@ -250,11 +293,18 @@ class _Loop:
         self._history.add(latest, settings.model_at(number))
         self.matches = self._history.averaged(visible)
         self.pseudo_seeds = Links.from_pairs([])
-        if self._number < settings.iterations:
+        if self.number < settings.iterations:
             self.pseudo_seeds = choose_pseudo_seeds(
                 self.matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
             )
             self._similarity = _updated_similarity(self._similarity, division, top_sums, self._task, settings)
+
+    def _divide(self, visible: AlignmentTask, pseudo_seeds: Links) -> Division:
+        feedback = None
+        if self._division is not None or len(pseudo_seeds):
+            listed = total_scores(self.features)
+            feedback = Feedback(self._division, pseudo_seeds, self._similarity, listed)
+        return self._strategy.divide(visible, feedback)
 
     @property
     def division(self) -> Division:

@@ -34,12 +34,13 @@ from divea.loop.features import Computing
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.resources.limits import Limits
 from divea.resources.machine import peak_memory
+from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
 from divea.runs.evidence import write_evidence
 from divea.runs.expectation import expectation, expected_figures, no_expectation, write_json
-from divea.runs.layout import CALIBRATION, EVIDENCE, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
+from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, LOG, MAPPINGS, MAPPINGS_TSV, RANKED
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, stored_manifest
 from divea.runs.prepare import prepare
@@ -175,8 +176,8 @@ def _align(
 ) -> list[FailedJob]:
     """Do what is left of a run, and return what could not be solved.
 
-    The loop is deterministic and cheap. It always starts from the first iteration, and finds what was
-    solved before in the run directory.
+    The loop continues after the last iteration that is complete. For an observer it is repeated from the
+    first iteration, and finds what was solved before in the run directory.
     """
     stages = _Stages(log)
     solver = _Solver(run, executor, log, stages)
@@ -187,7 +188,8 @@ def _align(
             observe(iteration)
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
-    outcome = run_loop(run.task, run.manifest.settings, solver, report, computing)
+    checkpoints = RunCheckpoints(run, solver.failed, continues=observe is None)
+    outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.
         return solver.failed
@@ -414,7 +416,9 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
     is_calibrated = outcome.calibration is not None
     for line in expectation(expected) if is_calibrated else [no_expectation(expected, settings)]:
         log("note", text=line)
-    run.commit_division(outcome.division)
+    if made_from != run.manifest.identity:
+        # Nothing is kept after a failure but this, which coverage is measured on.
+        run.commit_division(DIVISION, made_from, outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))
     run.commit(EVIDENCE, made_from, lambda path: write_evidence(outcome, path))

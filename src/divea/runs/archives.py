@@ -1,9 +1,10 @@
-"""Archives of arrays in a run: the result of a subtask, and vectors of entities. Nothing is pickled."""
+"""Archives of arrays in a run, such as the result of a subtask or vectors of entities. Nothing is pickled."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,33 +18,48 @@ _ARRAYS = ("source", "target", "score", "mutual", "top_sums")
 
 
 def write_solved(solved: Solved, path: Path) -> None:
-    """Write an .npz file without pickles; the same arrays give the same bytes."""
+    """Write the result of a subtask."""
     matches = solved.matches
-    with path.open("wb") as file:
-        np.savez(
-            file,
-            source=matches.source,
-            target=matches.target,
-            score=matches.score,
-            mutual=matches.mutual,
-            top_sums=solved.top_sums,
-        )
+    write_arrays(
+        {
+            "source": matches.source,
+            "target": matches.target,
+            "score": matches.score,
+            "mutual": matches.mutual,
+            "top_sums": solved.top_sums,
+        },
+        path,
+    )
 
 
 def read_solved(path: Path, subtask: Subtask) -> Solved | None:
     """The result, or None if it is not a result of this subtask."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            source, target, score, mutual, top_sums = (_stored_array(archive, name) for name in _ARRAYS)
-    except Exception:  # zipfile and numpy may raise anything on a damaged archive
+    arrays = read_arrays(path)
+    if arrays is None or arrays.keys() != set(_ARRAYS):
         return None
+    source, target, score, mutual, top_sums = (arrays[name] for name in _ARRAYS)
     solved = Solved(Matches(source, target, score, mutual), top_sums)
     return solved if fits(solved, subtask) else None
 
 
+def write_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write an .npz file without pickles; the same arrays give the same bytes."""
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a file that `write_arrays` wrote, or None if it is none, or damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy"): _stored_array(archive, name) for name in archive.namelist()}
+    except Exception:  # zipfile and numpy may raise anything on a damaged archive
+        return None
+
+
 def _stored_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive that `write_solved` wrote, in no more memory than the archive takes on disk."""
-    member = archive.getinfo(f"{name}.npy")
+    """An array of an archive, in no more memory than the archive takes on disk."""
+    member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED:
         raise ValueError("compressed, so divea did not write it")
     data = archive.read(member)
@@ -74,20 +90,17 @@ def fits(solved: Solved, subtask: Subtask) -> bool:
 
 
 def write_vectors(vectors: EntityVectors, path: Path) -> None:
-    """Write an .npz file without pickles; the same arrays give the same bytes."""
-    with path.open("wb") as file:
-        source, target = (np.ascontiguousarray(rows) for rows in (vectors.source, vectors.target))
-        np.savez(file, source=source, target=target, is_structure=np.array([vectors.is_structure]))
+    """Write vectors of entities."""
+    source, target = (np.ascontiguousarray(rows) for rows in (vectors.source, vectors.target))
+    write_arrays({"source": source, "target": target, "is_structure": np.array([vectors.is_structure])}, path)
 
 
 def read_vectors(path: Path, name: str) -> EntityVectors | None:
     """The vectors, or None if the file has none."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = (_stored_array(archive, array) for array in ("source", "target", "is_structure"))
-            source, target, is_structure = arrays
-    except Exception:  # zipfile and numpy may raise anything on a damaged archive
+    arrays = read_arrays(path)
+    if arrays is None or arrays.keys() != {"source", "target", "is_structure"}:
         return None
+    source, target, is_structure = (arrays[array] for array in ("source", "target", "is_structure"))
     is_valid = source.ndim == target.ndim == 2 and source.shape[1] == target.shape[1]
     is_valid &= is_structure.shape == (1,) and is_structure.dtype == np.bool_
     if not is_valid or not all(rows.dtype in (np.float16, np.float32) for rows in (source, target)):

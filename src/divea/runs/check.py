@@ -12,7 +12,7 @@ from divea.io import is_temporary
 from divea.runs.directory import is_valid_file, read_stored_task
 from divea.runs.finished import continuing, open_finished, read_ranked_lists
 from divea.runs.journal import read_journal
-from divea.runs.layout import DIVISION, MANIFEST, MAPPINGS, TABLES, TASK, is_result, is_run
+from divea.runs.layout import DIVISION, MANIFEST, MAPPINGS, TABLES, TASK, is_of_iteration, is_result, is_run
 from divea.runs.manifest import Manifest
 
 
@@ -41,16 +41,29 @@ def check_run(run: Path) -> Iterator[Finding]:
     yield _finding(MANIFEST, lambda: f"version {Manifest.load(run).versions['divea']} of divea")
     yield _finding(TASK, lambda: _summary(read_stored_task(run, Manifest.load(run))))
     entries = {entry.file: entry for entry in read_journal(run) if is_result(entry.file)}
-    damaged = [name for name, entry in entries.items() if not is_valid_file(run, entry)]
+    has_tables = all(name in entries for name in (*TABLES, DIVISION))
+    # A finished run needs nothing of its iterations, so their folders may have been removed.
+    dropped = {name for name in entries if has_tables and _is_dropped(run, name)}
+    damaged = [
+        name for name, entry in entries.items() if name not in dropped and not is_valid_file(run, entry)
+    ]
     for name in damaged:
         yield Finding(name, False, "is missing or does not have the checksum of the journal")
-    yield Finding("journal.jsonl", True, f"{len(entries) - len(damaged)} of {len(entries)} files are valid")
+    valid = f"{len(entries) - len(damaged) - len(dropped)} of {len(entries)} files are valid"
+    gone = f", {len(dropped)} of iterations were removed" if dropped else ""
+    yield Finding("journal.jsonl", True, valid + gone)
     if left := sum(is_temporary(path.name) for path in run.rglob(".divea-partial-*")):
         yield Finding("temporary files", True, f"{left} left by a process that was killed or is working")
-    if not damaged and all(name in entries for name in (*TABLES, DIVISION)):
+    if not damaged and has_tables:
         yield from _check_tables(run)
     elif MAPPINGS not in entries:
         yield Finding("tables", True, f"not written yet; {continuing(run)} continues the run")
+
+
+def _is_dropped(run: Path, name: str) -> bool:
+    """Whether a file belongs to an iteration or a fold whose whole folder is not there."""
+    folder, _, file = name.partition("/")
+    return bool(file) and is_of_iteration(name) and not (run / folder).exists()
 
 
 def _finding(file: str, check: Callable[[], str]) -> Finding:

@@ -43,7 +43,7 @@ def folder_checksum(place: Path, folder: str) -> str:
     place
         Where the folder is.
     folder
-        Its name in a run: `TASK` or `DIVISION`.
+        Its path in a run, which ends in `TASK` or `DIVISION`.
     """
     files = files_of(place, folder)
     return checksum(*(f"{path.relative_to(place).as_posix()} {file_checksum(path)}" for path in files))

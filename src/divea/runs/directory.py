@@ -28,7 +28,7 @@ from divea.runs.layout import (
     TASK,
     feature_file,
     files_of,
-    is_result,
+    is_division,
     is_run,
     result_file,
 )
@@ -121,28 +121,45 @@ class RunDirectory:
             self._inside(name).unlink(missing_ok=True)
         self._journal.append(Entry(name, ABSENT, made_from))
 
-    def commit_division(self, division: Division) -> None:
-        """Keep the last division, which coverage is measured on."""
+    def commit_division(self, name: str, made_from: str, division: Division) -> None:
+        """Keep a division, as a folder of this name."""
         self._lock.check()
+        final = self._inside(name)
+        with reported(final):
+            final.parent.mkdir(parents=True, exist_ok=True)
 
         def add_to_journal(new: Path) -> None:
-            entry = Entry(DIVISION, folder_checksum(new, DIVISION), self.manifest.identity)
+            entry = Entry(name, folder_checksum(new, name), made_from)
             self._check_replaceable(entry)
             self._journal.append(entry)
 
         def write(new: Path) -> None:
             write_division(division, self.task, new, layouts=())
 
-        _replace_folder(self.path, DIVISION, write, before=add_to_journal)
+        _replace_folder(self.path, name, write, before=add_to_journal)
+
+    def valid_checksum(self, name: str, made_from: str | None = None) -> str | None:
+        """The checksum of a committed file that is as it was written; None without one.
+
+        Parameters
+        ----------
+        made_from
+            What the file must have been made from, if that matters.
+        """
+        return self.journal_checksum(name) if self._is_valid(name, made_from) else None
+
+    def journal_checksum(self, name: str) -> str | None:
+        """The checksum of a file when it was committed; None if it never was."""
+        entry = self._journal.entries.get(name)
+        return None if entry is None else entry.checksum
 
     def is_finished(self) -> bool:
-        """Whether everything that the run promises is there, and every committed file is valid."""
-        entries = self._journal.entries
-        has_tables = all(
-            name in entries and entries[name].made_from == self.manifest.identity
-            for name in (*TABLES, DIVISION)
-        )
-        return has_tables and all(self._is_valid(name) for name in entries if is_result(name))
+        """Whether everything that the run promises is there and valid: its tables and its division.
+
+        Results and checkpoints of iterations serve to continue a run; a finished one does not need them.
+        """
+        identity = self.manifest.identity
+        return all(self._is_valid(name, identity) for name in TABLES) and self._is_valid(DIVISION)
 
     def add_processor(self, kind: str) -> bool:
         """Add a kind of processor to the manifest; false if the run was computed on this kind before."""
@@ -182,7 +199,7 @@ class RunDirectory:
     def _check_replaceable(self, entry: Entry) -> None:
         """Raise InputError if a file of this name exists that the journal does not name."""
         path = self.path / entry.file
-        exists = bool(files_of(path, DIVISION)) if entry.file == DIVISION else path.exists()
+        exists = bool(files_of(path, DIVISION)) if is_division(entry.file) else path.exists()
         if exists and entry.file not in self._journal.entries and not is_valid_file(self.path, entry):
             raise InputError("exists, and is not in the journal of this run; move it away", path=path)
 
@@ -192,8 +209,8 @@ def is_valid_file(run: Path, entry: Entry) -> bool:
     if entry.checksum == ABSENT:
         return True
     found = (
-        folder_checksum(run / DIVISION, DIVISION)
-        if entry.file == DIVISION
+        folder_checksum(run / entry.file, entry.file)
+        if is_division(entry.file)
         else file_checksum(run / entry.file)
     )
     return found == entry.checksum
@@ -218,6 +235,7 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
             for folder in (
                 path,
                 *path.glob("iteration-*"),
+                *path.glob("fold-*"),
                 *path.glob("fold-*/iteration-*"),
                 path / "features",
             ):
@@ -293,7 +311,7 @@ def _keep_task(run: Path, task: AlignmentTask, manifest: Manifest) -> None:
 def _replace_folder(
     run: Path, folder: str, write: Callable[[Path], None], before: Callable[[Path], None] | None = None
 ) -> None:
-    """Write the task or division folder of a run again; files in it that divea did not write stay.
+    """Write the task folder or a division of a run again; files in it that divea did not write stay.
 
     Parameters
     ----------
@@ -316,7 +334,7 @@ def _replace_folder(
                 _move_into(new, final)
             else:
                 new.rename(final)
-            sync(run)
+            sync(final.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 

@@ -3,8 +3,11 @@
 RUN/manifest.json                  everything that decides the result, and what each stage cost
 RUN/task/                          the graphs and seeds as memory-mapped arrays
 RUN/journal.jsonl                  the committed files, with their checksums
+RUN/iteration-0/division/          the division of an iteration
 RUN/iteration-0/subtask-00000.npz  the result of a subtask: arrays only
-RUN/fold-1/iteration-0/...         results of cross-validation
+RUN/iteration-0/learned.npz        what the next iteration starts from
+RUN/fold-1/iteration-0/...         the same for cross-validation, which ends with
+RUN/fold-1/judged.npz              the pairs that hidden seeds judge
 RUN/calibration.json               what the confidence was learned from, and the precision to expect
 RUN/evidence.arrow                 what the confidence of each assigned pair was computed from
 RUN/features.json                  the weights of the features, and what was learned about properties
@@ -42,8 +45,8 @@ SIGNATURE = b"This folder is a run of divea.\n"
 """The text of the lock file: it tells a run from any other folder, even before there is a manifest."""
 
 _RESULTS = re.compile(
-    r"(fold-\d+/)?iteration-\d+/subtask-\d+\.npz|division|features/[\w-]+\.npz|"
-    r"(mappings|ranked|calibration|features|evidence)\.\w+"
+    r"(fold-\d+/)?iteration-\d+/(subtask-\d+\.npz|learned\.npz|division)|fold-\d+/judged\.npz|"
+    r"division|features/[\w-]+\.npz|(mappings|ranked|calibration|features|evidence)\.\w+"
 )
 _FILES_OF_FOLDERS = {
     TASK: re.compile(
@@ -53,13 +56,40 @@ _FILES_OF_FOLDERS = {
 }
 
 
+def iteration_folder(iteration: int, fold: int = 0) -> str:
+    """The folder of an iteration of the main loop, or of that of a fold.
+
+    >>> iteration_folder(0), iteration_folder(2, fold=1)
+    ('iteration-0', 'fold-1/iteration-2')
+    """
+    return f"{f'fold-{fold}/' if fold else ''}iteration-{iteration}"
+
+
 def result_file(iteration: int, subtask: int, fold: int = 0) -> str:
-    """The file of a subtask's result, in the main loop or in that of a fold.
+    """The file of a subtask's result.
 
     >>> result_file(0, 3)
     'iteration-0/subtask-00003.npz'
     """
-    return f"{f'fold-{fold}/' if fold else ''}iteration-{iteration}/subtask-{subtask:05}.npz"
+    return f"{iteration_folder(iteration, fold)}/subtask-{subtask:05}.npz"
+
+
+def learned_file(iteration: int, fold: int = 0) -> str:
+    """The file of what an iteration learned.
+
+    >>> learned_file(0)
+    'iteration-0/learned.npz'
+    """
+    return f"{iteration_folder(iteration, fold)}/learned.npz"
+
+
+def judged_file(fold: int) -> str:
+    """The file of the pairs that the hidden seeds of a fold judge.
+
+    >>> judged_file(1)
+    'fold-1/judged.npz'
+    """
+    return f"fold-{fold}/judged.npz"
 
 
 def feature_file(name: str) -> str:
@@ -72,8 +102,17 @@ def feature_file(name: str) -> str:
 
 
 def is_result(name: str) -> bool:
-    """Whether a committed file is a result or a table of the alignment."""
+    """Whether a committed file is a result, a checkpoint or a table of the alignment."""
     return _RESULTS.fullmatch(name) is not None
+
+
+def is_of_iteration(name: str) -> bool:
+    """Whether a committed file belongs to an iteration or a fold: a finished run does not need it.
+
+    >>> is_of_iteration("iteration-0/learned.npz"), is_of_iteration("division")
+    (True, False)
+    """
+    return name.startswith(("iteration-", "fold-"))
 
 
 def files_of(place: Path, folder: str) -> list[Path]:
@@ -84,10 +123,19 @@ def files_of(place: Path, folder: str) -> list[Path]:
     place
         Where the folder is.
     folder
-        Its name in a run: `TASK` or `DIVISION`.
+        Its path in a run, which ends in `TASK` or `DIVISION`.
     """
-    pattern = _FILES_OF_FOLDERS[folder]
+    pattern = _FILES_OF_FOLDERS[folder.rpartition("/")[2]]
     return sorted(path for path in place.rglob("*") if pattern.fullmatch(path.relative_to(place).as_posix()))
+
+
+def is_division(name: str) -> bool:
+    """Whether a committed file is a division, which is a folder.
+
+    >>> is_division("division"), is_division("iteration-0/division"), is_division("ranked.parquet")
+    (True, True, False)
+    """
+    return name.rpartition("/")[2] == DIVISION
 
 
 def is_run(path: Path) -> bool:

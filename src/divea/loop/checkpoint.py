@@ -1,0 +1,63 @@
+"""Checkpoints: what a loop hands on from one iteration to the next, so that it can continue from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scipy.sparse import csr_array
+
+from divea.division import Division
+from divea.graphs import AlignmentTask, Links
+from divea.loop.confidence import Calibration, Judged
+from divea.types import Matches
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a loop after an iteration."""
+
+    iteration: int
+    division: Division
+    pseudo_seeds: Links
+    """Those chosen for the next iteration."""
+    similarity: csr_array | None
+    """The similarity weights (Eq. 4); None if the division does not use them."""
+    weights: dict[str, float]
+    """The weights of the features."""
+    scale: float
+    """How much more features count than they would beside perfect structure."""
+    calibration: Calibration | None
+    """None before the iteration that calibrates."""
+    matches: tuple[Matches, ...] = field(default=(), repr=False)
+    """The ranked lists of the latest iterations, in order, as far as the next one averages over them."""
+
+
+class Checkpoints:
+    """Where checkpoints are kept. This one keeps none; that of a run overrides every method.
+
+    A fold is that of the cross-validation, from 1; 0 is the main loop.
+    """
+
+    def latest(self, fold: int, task: AlignmentTask) -> Checkpoint | None:
+        """The checkpoint of the latest iteration, if there is one. `task` is what its iterations saw."""
+        return None
+
+    def keep(self, fold: int, checkpoint: Checkpoint) -> None:
+        """Keep the state after an iteration."""
+
+    def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
+        """The division of an iteration that follows the latest checkpoint, if it was kept."""
+        return None
+
+    def keep_division(self, fold: int, iteration: int, division: Division) -> None:
+        """Keep the division of an iteration before it is solved."""
+
+    def judged(self, fold: int) -> Judged | None:
+        """The pairs that a finished fold judged."""
+        return None
+
+    def keep_judged(self, fold: int, judged: Judged) -> None:
+        """Keep the result of a fold."""
+
+
+NO_CHECKPOINTS = Checkpoints()

@@ -1,0 +1,270 @@
+"""The checkpoints of a run: the state of its loop after each iteration, in the run directory.
+
+A checkpoint names the results that it was learned from and the checkpoint before it by their checksums, and
+a division names the checkpoint that it follows. What does not fit together is not used: the loop then starts
+further back, and finds what was solved before by what it was made from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from divea.division import Division, load_division
+from divea.errors import InputError
+from divea.graphs import AlignmentTask, Links
+from divea.io import checksum
+from divea.loop.checkpoint import Checkpoint, Checkpoints
+from divea.loop.confidence import Calibration, Judged
+from divea.loop.merge import merge
+from divea.runs.archives import read_arrays, read_solved, write_arrays
+from divea.runs.directory import RunDirectory
+from divea.runs.layout import DIVISION, iteration_folder, judged_file, learned_file, result_file
+from divea.types import Matches
+
+Arrays = dict[str, np.ndarray]
+
+_ABOUT = "about"
+"""The array of a file that holds all but arrays, as JSON."""
+_JUDGED = ("features", "is_correct", "counts", "seed")
+
+
+class RunCheckpoints(Checkpoints):
+    """Keeps checkpoints in a run directory.
+
+    Parameters
+    ----------
+    failed
+        The jobs that failed so far. Nothing is kept after a failure: the next start tries those jobs again,
+        and may learn something else.
+    continues
+        Whether to continue from the latest checkpoint. An observer needs all iterations instead.
+    """
+
+    def __init__(self, run: RunDirectory, failed: Sequence[object], *, continues: bool = True):
+        self._run, self._failed, self._continues = run, failed, continues
+        self._follows: dict[int, str] = {}
+        """For each fold, the checksum of the checkpoint that its next iteration follows."""
+
+    def latest(self, fold: int, task: AlignmentTask) -> Checkpoint | None:
+        if not self._continues:
+            return None
+        for iteration in reversed(range(self._run.manifest.settings.iterations - 1)):
+            found = self._run.valid_checksum(
+                learned_file(iteration, fold), self._made_from("learned", fold, iteration)
+            )
+            if found is not None and (checkpoint := self._read(fold, iteration, task)) is not None:
+                self._follows[fold] = found
+                return checkpoint
+        return None
+
+    def keep(self, fold: int, checkpoint: Checkpoint) -> None:
+        if self._failed:
+            return
+        iteration, similarity = checkpoint.iteration, checkpoint.similarity
+        pairs = checkpoint.pseudo_seeds
+        arrays = {"pseudo_seeds_source": pairs.source, "pseudo_seeds_target": pairs.target}
+        if similarity is not None:
+            names = ("data", "indices", "indptr")
+            arrays |= {f"similarity_{name}": getattr(similarity, name) for name in names}
+        intercept = None
+        if (calibration := checkpoint.calibration) is not None:
+            intercept = calibration.intercept
+            arrays |= {f"calibration_{name}": getattr(calibration, name) for name in _CALIBRATION}
+            arrays |= {f"judged_{name}": getattr(calibration.judged, name) for name in _JUDGED}
+        results = [result_file(iteration, subtask.index, fold) for subtask in checkpoint.division.subtasks]
+        about = {
+            "follows": self._follows.get(fold),
+            "results": [self._run.journal_checksum(name) for name in results],
+            "weights": checkpoint.weights,
+            "scale": checkpoint.scale,
+            "intercept": intercept,
+        }
+        arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        name = learned_file(iteration, fold)
+        self._run.commit(
+            name, self._made_from("learned", fold, iteration), lambda path: write_arrays(arrays, path)
+        )
+        self._follows[fold] = self._run.journal_checksum(name) or ""
+
+    def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
+        name, made_from = self._division_name(fold, iteration), self._division_made_from(fold, iteration)
+        if self._failed or self._run.valid_checksum(name, made_from) is None:
+            return None
+        return self._load_division(fold, iteration, task)
+
+    def keep_division(self, fold: int, iteration: int, division: Division) -> None:
+        if not self._failed:
+            name, made_from = self._division_name(fold, iteration), self._division_made_from(fold, iteration)
+            self._run.commit_division(name, made_from, division)
+
+    def judged(self, fold: int) -> Judged | None:
+        name = judged_file(fold)
+        if not self._continues or self._run.valid_checksum(name, self._made_from("judged", fold)) is None:
+            return None
+        arrays = read_arrays(self._run.path / name)
+        return None if arrays is None else _checked_judged(arrays)
+
+    def keep_judged(self, fold: int, judged: Judged) -> None:
+        if not self._failed:
+            arrays = {name: getattr(judged, name) for name in _JUDGED}
+            made_from = self._made_from("judged", fold)
+            self._run.commit(judged_file(fold), made_from, lambda path: write_arrays(arrays, path))
+
+    def _made_from(self, what: str, *numbers: int) -> str:
+        return checksum(self._run.manifest.identity, what, *map(str, numbers))
+
+    def _division_made_from(self, fold: int, iteration: int) -> str:
+        follows = self._follows.get(fold, "") if iteration else ""
+        return checksum(self._made_from("division", fold, iteration), follows)
+
+    def _division_name(self, fold: int, iteration: int) -> str:
+        """The last division of the main loop is that of the run."""
+        is_last = not fold and iteration == self._run.manifest.settings.iterations - 1
+        return DIVISION if is_last else f"{iteration_folder(iteration, fold)}/{DIVISION}"
+
+    def _load_division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
+        try:
+            return load_division(self._run.path / self._division_name(fold, iteration), task)
+        except InputError:
+            return None
+
+    def _read(self, fold: int, iteration: int, task: AlignmentTask) -> Checkpoint | None:
+        """The checkpoint of an iteration, if it and all that it names is there and valid."""
+        arrays = read_arrays(self._run.path / learned_file(iteration, fold))
+        division = self._load_division(fold, iteration, task)
+        if arrays is None or division is None:
+            return None
+        matches = self._averaged_lists(fold, iteration, division, task)
+        try:
+            about = _about(arrays)
+            pseudo_seeds = _pseudo_seeds(arrays, task)
+            similarity = _similarity(arrays, (len(division), task.target.num_entities))
+            calibration = _calibration(arrays, about["intercept"])
+            weights = {str(name): float(weight) for name, weight in about["weights"].items()}
+            scale = float(about["scale"])
+        except (AttributeError, KeyError, TypeError, ValueError, InputError):
+            return None
+        if matches is None:
+            return None
+        return Checkpoint(iteration, division, pseudo_seeds, similarity, weights, scale, calibration, matches)
+
+    def _averaged_lists(
+        self, fold: int, iteration: int, division: Division, task: AlignmentTask
+    ) -> tuple[Matches, ...] | None:
+        """The ranked lists that the next iteration averages over, in order of their iterations.
+
+        None if some are missing, or are not those that the checkpoints were learned from.
+        """
+        lists: list[Matches] = []
+        follows: str | None = None
+        for number in range(iteration, max(iteration + 1 - self._averaged, -1), -1):
+            own = division if number == iteration else self._load_division(fold, number, task)
+            arrays = read_arrays(self._run.path / learned_file(number, fold))
+            recorded = self._run.journal_checksum(learned_file(number, fold))
+            if own is None or arrays is None or follows not in (None, recorded):
+                return None
+            try:
+                about = _about(arrays)
+                found = self._lists(fold, number, own, about["results"])
+                follows = about["follows"]
+            except (KeyError, TypeError, ValueError):
+                return None
+            if found is None:
+                return None
+            lists.insert(0, found)
+        return tuple(lists)
+
+    @property
+    def _averaged(self) -> int:
+        """How many lists of earlier iterations an iteration averages over."""
+        return self._run.manifest.settings.matching.average - 1
+
+    def _lists(self, fold: int, iteration: int, division: Division, checksums: Any) -> Matches | None:
+        """The merged lists of an iteration, if its results have these checksums."""
+        if not isinstance(checksums, list) or len(checksums) != len(division):
+            return None
+        found = []
+        for subtask, expected in zip(division.subtasks, checksums, strict=True):
+            name = result_file(iteration, subtask.index, fold)
+            if self._run.valid_checksum(name) != expected:
+                return None
+            solved = read_solved(self._run.path / name, subtask)
+            if solved is None:
+                return None
+            found.append(solved.matches)
+        return merge(found)[0]
+
+
+_CALIBRATION = ("mean", "deviation", "weights")
+
+
+def _about(arrays: Arrays) -> dict[str, Any]:
+    about = json.loads(arrays[_ABOUT].tobytes())
+    if not isinstance(about, dict):
+        raise TypeError("not an object")
+    return about
+
+
+def _pseudo_seeds(arrays: Arrays, task: AlignmentTask) -> Links:
+    source, target = arrays["pseudo_seeds_source"], arrays["pseudo_seeds_target"]
+    links = Links.from_pairs(np.stack([source, target], axis=1))
+    if len(links) and (
+        links.source.max() >= task.source.num_entities or links.target.max() >= task.target.num_entities
+    ):
+        raise ValueError("pairs that do not exist")
+    # In the order in which they were chosen.
+    return Links(_typed(source, np.int32), _typed(target, np.int32))
+
+
+def _similarity(arrays: Arrays, shape: tuple[int, int]) -> csr_array | None:
+    if "similarity_data" not in arrays:
+        return None
+    data, indices, indptr = (arrays[f"similarity_{name}"] for name in ("data", "indices", "indptr"))
+    is_valid = (
+        data.ndim == indices.ndim == indptr.ndim == 1
+        and data.dtype == np.float32
+        and indices.dtype.kind == indptr.dtype.kind == "i"
+        and len(indptr) == shape[0] + 1
+        and indptr[0] == 0
+        and (np.diff(indptr) >= 0).all()
+        and indptr[-1] == len(indices) == len(data)
+        and (not len(indices) or 0 <= indices.min() <= indices.max() < shape[1])
+    )
+    if not is_valid:
+        raise ValueError("no similarity weights of this division")
+    # Copies: scipy sorts in place, and arrays of a file cannot be written.
+    return csr_array((data.copy(), indices.copy(), indptr.copy()), shape=shape)
+
+
+def _calibration(arrays: Arrays, intercept: Any) -> Calibration | None:
+    if intercept is None:
+        return None
+    judged = _checked_judged({name: arrays[f"judged_{name}"] for name in _JUDGED})
+    mean, deviation, weights = (_typed(arrays[f"calibration_{name}"], np.float64) for name in _CALIBRATION)
+    if judged is None or not mean.shape == deviation.shape == weights.shape == judged.features.shape[1:]:
+        raise ValueError("no calibration")
+    return Calibration(mean, deviation, weights, float(intercept), judged)
+
+
+def _checked_judged(arrays: Arrays) -> Judged | None:
+    """The judged pairs with these arrays; None if they are none."""
+    try:
+        features, is_correct, counts = (_typed(arrays[name], np.float64) for name in _JUDGED[:3])
+        seed = _typed(arrays["seed"], np.int64)
+    except (KeyError, ValueError):
+        return None
+    rows = (len(features),)
+    if features.ndim != 2 or not is_correct.shape == counts.shape == seed.shape == rows or (seed < 0).any():
+        return None
+    return Judged(features, is_correct, counts, seed)
+
+
+def _typed(array: np.ndarray, kind: type[np.number[Any]]) -> np.ndarray:
+    if array.dtype != kind:
+        raise ValueError(f"not {np.dtype(kind).name}")
+    return array
