@@ -70,12 +70,14 @@ class Run:
     folder: Path
     task: Path
     options: argparse.Namespace
+    settings: tuple[str, ...] = SETTINGS
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "divea", "align", str(self.task), "--out", str(self.folder), "-q"]
-        command += [part for setting in SETTINGS for part in ("--set", setting)]
-        command += ["--device", "cpu", "--executor", self.options.executor]
-        if self.options.executor != "inline":
+        command += [part for setting in self.settings for part in ("--set", setting)]
+        command += ["--device", getattr(self.options, "device", "cpu")]
+        command += ["--executor", self.options.executor]
+        if self.options.workers and self.options.executor != "inline":
             command += ["--workers", str(self.options.workers)]
         return subprocess.Popen(
             command,

@@ -46,6 +46,7 @@ def status(
         print_line(f"last event {found.seconds:.0f} s ago")
     elif found.state != "finished":
         print_line(f"`divea align --out {run}` continues it")
+    print_line(_disk(found))
 
 
 def runs(
@@ -73,6 +74,18 @@ def runs(
     for item in found:
         path = printable(item.path)
         print_line(f"{path:{width}}  {item.state:10}  {item.model:17}  {_progress(item)}")
+
+
+def _disk(found: Status) -> str:
+    used = f"{_mebibytes(found.bytes)} on disk"
+    if found.state != "finished" or not found.bytes_of_iterations:
+        return used
+    of_iterations = _mebibytes(found.bytes_of_iterations)
+    return f"{used}, {of_iterations} of it iterations that a finished run no longer needs"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size // 2**20)} MiB"
 
 
 def _progress(found: Status) -> str:

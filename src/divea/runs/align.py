@@ -188,7 +188,7 @@ def _align(
             observe(iteration)
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
-    checkpoints = RunCheckpoints(run, solver.failed, continues=observe is None)
+    checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.

@@ -24,6 +24,7 @@ from divea.loop.merge import merge
 from divea.runs.archives import read_arrays, read_solved, write_arrays
 from divea.runs.directory import RunDirectory
 from divea.runs.layout import DIVISION, iteration_folder, judged_file, learned_file, result_file
+from divea.runs.log import Log
 from divea.types import Matches
 
 Arrays = dict[str, np.ndarray]
@@ -45,8 +46,8 @@ class RunCheckpoints(Checkpoints):
         Whether to continue from the latest checkpoint. An observer needs all iterations instead.
     """
 
-    def __init__(self, run: RunDirectory, failed: Sequence[object], *, continues: bool = True):
-        self._run, self._failed, self._continues = run, failed, continues
+    def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], *, continues: bool = True):
+        self._run, self._log, self._failed, self._continues = run, log, failed, continues
         self._follows: dict[int, str] = {}
         """For each fold, the checksum of the checkpoint that its next iteration follows."""
 
@@ -59,6 +60,8 @@ class RunCheckpoints(Checkpoints):
             )
             if found is not None and (checkpoint := self._read(fold, iteration, task)) is not None:
                 self._follows[fold] = found
+                loop = f" of fold {fold}" if fold else ""
+                self._log("note", text=f"continued after iteration {iteration + 1}{loop}")
                 return checkpoint
         return None
 
@@ -162,7 +165,7 @@ class RunCheckpoints(Checkpoints):
         """
         lists: list[Matches] = []
         follows: str | None = None
-        for number in range(iteration, max(iteration + 1 - self._averaged, -1), -1):
+        for number in range(iteration, max(iteration - self._averaged, -1), -1):
             own = division if number == iteration else self._load_division(fold, number, task)
             arrays = read_arrays(self._run.path / learned_file(number, fold))
             recorded = self._run.journal_checksum(learned_file(number, fold))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from divea.errors import InputError
 from divea.runs.eta import Eta, number
 from divea.runs.journal import read_journal
-from divea.runs.layout import MAPPINGS, is_run, result_file
+from divea.runs.layout import MAPPINGS, is_of_iteration, is_run, iteration_folder
 from divea.runs.lock import is_locked
 from divea.runs.log import read_log
 from divea.runs.manifest import Manifest, stored_manifest
@@ -42,6 +43,10 @@ class Status:
     """Seconds since the last event."""
     seconds_left: float | None = None
     """Estimated seconds until a running run ends; None if that is not known yet."""
+    bytes: int = 0
+    """What the run takes on the disk."""
+    bytes_of_iterations: int = 0
+    """What its iterations take of that. They serve to continue a run; a finished one does not need them."""
 
     def as_dict(self) -> dict[str, Any]:
         """All figures as plain JSON types; `subtasks` counts those of the iteration."""
@@ -60,10 +65,11 @@ def status_of(path: Path) -> Status:
     events = read_log(path)
     iteration = _last(events, "iteration")
     current, fold = _count(iteration, "iteration", -1), _count(iteration, "fold", 0)
-    place = result_file(current, 0, fold).rpartition("/")[0] + "/"
+    place = f"{iteration_folder(current, fold)}/subtask-"
     failed = sum(event["event"] == "failed" for event in _since_last_start(events))
     settings = manifest.settings if manifest is not None else None
     state = _state(path, manifest, files, events, failed)
+    sizes = _sizes(path)
     return Status(
         path=path,
         state=state,
@@ -78,6 +84,8 @@ def status_of(path: Path) -> Status:
         model=settings.model_at(max(current, 0)).name if settings else "",
         seconds=max(now - number(events[-1], "time"), 0.0) if events else 0.0,
         seconds_left=_seconds_left(events, now) if state == "running" else None,
+        bytes=sum(sizes.values()),
+        bytes_of_iterations=sum(size for name, size in sizes.items() if is_of_iteration(name)),
     )
 
 
@@ -97,6 +105,16 @@ def _status_or_none(path: Path) -> Status | None:
         return status_of(path) if path.is_dir() else None
     except (OSError, InputError):
         return None
+
+
+def _sizes(run: Path) -> dict[str, int]:
+    """The size of each file below a folder, by its path there; files that are being removed are left out."""
+    sizes: dict[str, int] = {}
+    for path in run.rglob("*"):
+        with suppress(OSError):
+            if not path.is_symlink() and path.is_file():
+                sizes[path.relative_to(run).as_posix()] = path.stat().st_size
+    return sizes
 
 
 def _seconds_left(events: list[Event], now: float) -> float | None:
