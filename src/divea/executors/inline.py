@@ -1,16 +1,30 @@
-"""The inline executor: this very process, one job after the other."""
+"""The inline executor: this very process, with one job at a time on a CPU and a few at once on a GPU."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Self
 
 from divea.config.executor import ExecutorSettings
 from divea.executors.attempt import attempt
-from divea.executors.base import Done, Executor, Failed, Tries
+from divea.executors.base import Done, Executor, Failed, Steps, Tries
 from divea.executors.job import Job
-from divea.graphs import load_task
+from divea.graphs import AlignmentTask, load_task
+from divea.models import make_model
+from divea.resources.budget import UNLIMITED_JOB_MEMORY
+from divea.resources.machine import free_gpu_memory
+
+AT_ONCE = 2
+"""Jobs at once on a GPU: while it computes one, the host prepares another. `benchmarks run gpu_jobs` shows
+that more gain nothing."""
+
+
+class _StoppedError(Exception):
+    """Ends a job that nobody waits for any more."""
 
 
 class Inline(Executor):
@@ -22,14 +36,58 @@ class Inline(Executor):
 
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         task = load_task(task_folder)
-        for position, job in enumerate(jobs):
-            tries = Tries()
-            result: Done | Failed | None = None
-            while result is None:
-                result = attempt(task, position, job, in_pieces=tries.in_pieces, on_steps=self.on_steps)
-                if isinstance(result, Failed):
-                    result = tries.add(result)
-            yield result
+        at_once = jobs_at_once(jobs)
+        if at_once == 1:
+            for position, job in enumerate(jobs):
+                yield self._run_job(task, position, job)
+            return
+        stopped = Event()
+        waiting: deque[Future[Done | Failed]] = deque()
+        with ThreadPoolExecutor(at_once) as pool:
+            try:
+                for position, job in enumerate(jobs):
+                    waiting.append(pool.submit(self._run_job, task, position, job, stopped))
+                    # One more than there are threads, so that none of them has to wait for the caller.
+                    if len(waiting) > at_once:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run_job(
+        self, task: AlignmentTask, position: int, job: Job, stopped: Event | None = None
+    ) -> Done | Failed:
+        def on_steps(steps: Steps) -> None:
+            if stopped is not None and stopped.is_set():
+                raise _StoppedError
+            if self.on_steps is not None:
+                self.on_steps(steps)
+
+        tries = Tries()
+        while True:
+            result = attempt(task, position, job, in_pieces=tries.in_pieces, on_steps=on_steps)
+            if isinstance(result, Done):
+                return result
+            final = tries.add(result)
+            if final is not None or (stopped is not None and stopped.is_set()):
+                return final or result
 
     def __repr__(self) -> str:
         return "Inline()"
+
+
+def jobs_at_once(jobs: Sequence[Job]) -> int:
+    """How many of these jobs one process may run at once, whatever their results.
+
+    On a CPU a job has all cores already. On a GPU, several jobs must fit into its memory with room to spare:
+    one that runs out of memory because of another would be divided further, and give another result. With a
+    memory limit, which is for one job, and with models that train, they run one after the other.
+    """
+    if not jobs or jobs[0].device == "cpu" or jobs[0].memory is not None:
+        return 1
+    if not make_model(jobs[0].model).in_threads:
+        return 1
+    free = free_gpu_memory(jobs[0].device)
+    return max(min(AT_ONCE, free // (4 * UNLIMITED_JOB_MEMORY[jobs[0].device])), 1)

@@ -50,6 +50,10 @@ class Model(ABC):
     """The class of the constructor's only argument, a dataclass or a pydantic model with a default for every
     field; None for a model without options."""
 
+    in_threads: ClassVar[bool] = False
+    """Whether several threads of a process may embed at once on a GPU, with the same result as one by one. A
+    model that trains must not: with gradients, the last digits were seen to differ."""
+
     @abstractmethod
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
         """Embed every entity of the task's two graphs, in id order, on `device`."""

@@ -46,6 +46,7 @@ class LabelPropagation(Model):
     """Propagates labels from the seeds; see the module's docstring and `LabelPropagationOptions`."""
 
     options_type = LabelPropagationOptions
+    in_threads = True
 
     def __init__(self, options: LabelPropagationOptions | None = None):
         self.options = options or LabelPropagationOptions()

@@ -66,6 +66,14 @@ def gpu_memory() -> int:
     return int(torch.cuda.get_device_properties(0).total_memory)
 
 
+def free_gpu_memory(device: str) -> int:
+    """Bytes of a GPU that this process can still use, among them those that torch holds in reserve."""
+    import torch
+
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + unused)
+
+
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

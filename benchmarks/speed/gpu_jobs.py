@@ -1,0 +1,120 @@
+"""The time of subtasks on a GPU, and how busy it is, by the number of jobs that one process runs at once.
+
+Every number solves the same subtasks and should give the same results; models that train do not, which is why
+only others run at once (`Model.in_threads`). The share of time in which the GPU
+computes something is sampled by `nvidia-smi`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks.common import Figures, Needs, add_random_seed, synthetic_pair
+from divea.config import DivisionSettings, ModelSettings, Settings
+from divea.division import DivEA
+from divea.errors import InputError
+from divea.executors import Failed, Job, inline, make_jobs
+from divea.graphs import Links, load_task
+from divea.io import checksum
+from divea.loop.loop import Work
+from divea.models import make_model
+
+NEEDS = Needs("none", "GPU", "3 min")
+
+MODELS: dict[str, dict[str, Any]] = {
+    "label-propagation": {},
+    "rrea": {"loss": "hard", "steps": 60},
+    "dual-amn": {},
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--entities", type=int, default=400_000, help="entities of each graph")
+    parser.add_argument("--subtasks", type=int, default=40)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["label-propagation", "rrea"])
+    parser.add_argument("--at-once", nargs="+", type=int, default=[1, 2, 3, 4])
+    parser.add_argument("--device", default="cuda")
+    add_random_seed(parser)
+
+
+def run(options: argparse.Namespace) -> Figures:
+    figures = Figures()
+    columns = {
+        "model": "",
+        "jobs at once": "",
+        "time": "s",
+        "per subtask": "s",
+        "same results": "",
+        "GPU busy": "%",
+    }
+    table = figures.table("subtasks on a GPU", columns)
+    with tempfile.TemporaryDirectory(prefix="divea-gpu-jobs-") as folder:
+        place = synthetic_pair(Path(folder), options.entities) / "task"
+        task = load_task(place)
+        size = (task.source.num_entities + task.target.num_entities) // options.subtasks
+        division = DivEA(options.subtasks, size, DivisionSettings(delta1=0.5), options.random_seed).divide(
+            task
+        )
+        work = Work(0, task, division.subtasks, Links.from_pairs([]))
+        for name in options.models:
+            model = ModelSettings.checked({"name": name, name: MODELS[name]})
+            settings = Settings(subtasks=options.subtasks, model=model)
+            jobs = make_jobs(work, settings, device=options.device, memory=None, threads=1)
+            solve(place, jobs[:1], 1)  # compiles kernels
+            expected = None
+            for at_once in options.at_once:
+                with sampled_use() as busy:
+                    start = time.perf_counter()
+                    found = solve(place, jobs, at_once)
+                    seconds = time.perf_counter() - start
+                expected = expected or found
+                if found != expected and make_model(model).in_threads:
+                    figures.fail(f"{name}: other results with {at_once} jobs at once")
+                table.add(
+                    {
+                        "model": name,
+                        "jobs at once": at_once,
+                        "time": round(seconds, 2),
+                        "per subtask": round(seconds / options.subtasks, 3),
+                        "same results": found == expected,
+                        "GPU busy": round(sum(busy) / len(busy), 1) if busy else None,
+                    }
+                )
+    return figures
+
+
+def solve(task_folder: Path, jobs: list[Job], at_once: int) -> list[str]:
+    """The checksums of all results."""
+    with mock.patch.object(inline, "jobs_at_once", lambda jobs: at_once):
+        results = list(inline.Inline().run(task_folder, jobs))
+    sums = []
+    for result in results:
+        if isinstance(result, Failed):
+            raise InputError(result.reason)
+        sums += [checksum(one.matches.target, one.matches.score, one.top_sums) for one in result.solved]
+    return sums
+
+
+@contextmanager
+def sampled_use() -> Iterator[list[int]]:
+    """The use of the GPU in percent, sampled within the block; nothing where there is no `nvidia-smi`."""
+    samples: list[int] = []
+    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=100"]
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except FileNotFoundError:
+        yield samples
+        return
+    try:
+        yield samples
+    finally:
+        process.terminate()
+        samples += [int(line) for line in process.communicate()[0].split() if line.isdigit()]
