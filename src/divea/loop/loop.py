@@ -220,6 +220,11 @@ def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration |
     return calibration
 
 
+_NO_MATCHES = Matches(
+    np.zeros(0, np.int32), np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32), np.zeros(0, bool)
+)
+
+
 class _Loop:
     """The state of a loop: what each iteration hands on to the next."""
 
@@ -274,6 +279,8 @@ class _Loop:
         """Divide, solve and learn once, with the seeds of `visible`; those of `hidden` only judge."""
         settings, number = self._settings, self.number
         self.number += 1
+        # Lists are the largest arrays of a loop, and the old ones are not needed any more.
+        self.matches = _NO_MATCHES
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
         features = self.features = self._features.at(visible, pseudo_seeds, hidden)
         if number == 0 and (features or not len(visible.seeds)):

@@ -61,6 +61,8 @@ class _Proposals:
         self._held = np.full(targets, -np.inf, dtype=matches.score.dtype)
         """The score of the row that a target keeps."""
         self._mark = np.empty(targets, dtype=np.int64)
+        self._lowest = np.empty(targets)
+        """The lowest draw of the rows that tie for a target."""
 
     def propose(self) -> bool:
         """Let every row without a target propose to its next one; False if none is left."""
@@ -109,10 +111,14 @@ class _Proposals:
         row = np.concatenate([rows[tied], rival[is_rival]])
         wanted = np.concatenate([target[tied], target[tied[is_rival]]])
         position = np.concatenate([tied, np.full(is_rival.sum(), -1)])
-        order = np.lexsort((row, self._lists.draws_at(row, self._place[row]), wanted))
-        is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = wanted[order[1:]] != wanted[order[:-1]]
-        winner = position[order[is_first]]
+        draw = self._lists.draws_at(row, self._place[row])
+        self._lowest[wanted] = np.inf
+        np.minimum.at(self._lowest, wanted, draw)
+        # Of rows with the same draw, which is all but impossible, the first one wins.
+        lowest = np.flatnonzero(draw == self._lowest[wanted])
+        lowest = lowest[np.argsort(row[lowest])][::-1]
+        self._mark[wanted[lowest]] = lowest
+        winner = position[lowest[self._mark[wanted[lowest]] == lowest]]
         return winner[winner >= 0]
 
 

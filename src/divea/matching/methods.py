@@ -87,7 +87,8 @@ def match(
     on_host = [_copy_to_host(result[as_requested]) for result in (target, score, mutual)]
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return Matches(requested.astype(np.int32), *(result.numpy() for result in on_host))
+    # Copies, so that the pinned memory is free for the next results: lists may be kept for a long time.
+    return Matches(requested.astype(np.int32), *(result.numpy().copy() for result in on_host))
 
 
 def score_blocks(

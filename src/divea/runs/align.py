@@ -33,7 +33,7 @@ from divea.loop.confidence import threshold_for
 from divea.loop.features import Computing
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.resources.limits import Limits
-from divea.resources.machine import peak_memory
+from divea.resources.machine import cores, peak_memory
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.checksums import divided_further
 from divea.runs.directory import RunDirectory, open_run, read_stored_task
@@ -294,18 +294,23 @@ class _Solver:
         """The results that are committed, by subtask, and the jobs that are not."""
         solved: dict[int, Solved] = {}
         missing = []
-        for job in jobs:
-            made_from = self.run.made_from(job)
-            # A job is done as a whole: on a GPU its subtasks are solved together.
-            for name in (made_from, divided_further(made_from)):
-                found = {item.index: self.run.result(job, item, name) for item in job.subtasks}
-                valid = {index: result for index, result in found.items() if result is not None}
-                if len(valid) == len(found):
-                    solved.update(valid)
-                    break
-            else:
-                missing.append(job)
+        with ThreadPoolExecutor(cores()) as pool:
+            for job, found in zip(jobs, pool.map(self._results_of, jobs), strict=True):
+                if found is None:
+                    missing.append(job)
+                else:
+                    solved.update(found)
         return solved, missing
+
+    def _results_of(self, job: Job) -> dict[int, Solved] | None:
+        """The committed results of a job; None unless all are there: on a GPU they are solved together."""
+        made_from = self.run.made_from(job)
+        for name in (made_from, divided_further(made_from)):
+            found = {item.index: self.run.result(job, item, name) for item in job.subtasks}
+            valid = {index: result for index, result in found.items() if result is not None}
+            if len(valid) == len(found):
+                return valid
+        return None
 
     def _commit(self, job: Job, done: Done) -> None:
         made_from = self.run.made_from(job)

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from divea.division import Division, load_division
+from divea.division import Division, Subtask, load_division
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.io import checksum
 from divea.loop.checkpoint import Checkpoint, Checkpoints
 from divea.loop.confidence import Calibration, Judged
 from divea.loop.merge import merge
+from divea.resources.machine import cores
 from divea.runs.archives import read_arrays, read_solved, write_arrays
 from divea.runs.directory import RunDirectory
 from divea.runs.layout import DIVISION, iteration_folder, judged_file, learned_file, result_file
 from divea.runs.log import Log
-from divea.types import Matches
+from divea.types import Matches, Solved
 
 Arrays = dict[str, np.ndarray]
 
@@ -191,16 +193,16 @@ class RunCheckpoints(Checkpoints):
         """The merged lists of an iteration, if its results have these checksums."""
         if not isinstance(checksums, list) or len(checksums) != len(division):
             return None
-        found = []
-        for subtask, expected in zip(division.subtasks, checksums, strict=True):
+
+        def read(subtask: Subtask, expected: Any) -> Solved | None:
             name = result_file(iteration, subtask.index, fold)
-            if self._run.valid_checksum(name) != expected:
-                return None
-            solved = read_solved(self._run.path / name, subtask)
-            if solved is None:
-                return None
-            found.append(solved.matches)
-        return merge(found)[0]
+            is_expected = self._run.valid_checksum(name) == expected
+            return read_solved(self._run.path / name, subtask) if is_expected else None
+
+        with ThreadPoolExecutor(cores()) as pool:
+            found = list(pool.map(read, division.subtasks, checksums))
+        lists = [solved.matches for solved in found if solved is not None]
+        return merge(lists)[0] if len(lists) == len(found) else None
 
 
 _CALIBRATION = ("mean", "deviation", "weights")

@@ -184,8 +184,8 @@ def _ranked_parquet(path: Path) -> pq.ParquetWriter:
         # Scores hardly ever repeat: a dictionary of them would cost time and a third more space.
         use_dictionary=["source", "target", "rank", "subtask"],
         dictionary_pagesize_limit=1 << 24,
-        # The smallest and largest label of some lists' targets say nothing.
-        write_statistics=["source", "rank", "score", "confidence", "subtask", "given"],
+        # The smallest and largest label say nothing about lists that are sorted by id.
+        write_statistics=["rank", "score", "confidence", "subtask", "given"],
     )
 
 
