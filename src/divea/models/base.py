@@ -51,8 +51,8 @@ class Model(ABC):
     field; None for a model without options."""
 
     in_threads: ClassVar[bool] = False
-    """Whether several threads of a process may embed at once on a GPU, with the same result as one by one. A
-    model that trains must not: with gradients, the last digits were seen to differ."""
+    """Whether several threads of a process may embed at once on a GPU, with the same result as one by one.
+    Not so for models that train: `training` allows TF32 for the whole process while it lasts."""
 
     @abstractmethod
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
