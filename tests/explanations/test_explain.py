@@ -5,6 +5,7 @@ import shutil
 from xml.etree import ElementTree
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -276,3 +277,26 @@ def test_a_pair_is_left_out_if_no_threshold_gives_the_precision(alignment, tmp_p
     found = alignment.explain(found_pairs(alignment)[0][0])
     if found.confidence is not None:
         assert found.verdict.startswith("left out of the mappings, because no threshold")
+
+
+@pytest.mark.parametrize("order", ["by subtask", "by source, as earlier versions wrote it"])
+def test_every_list_is_found_in_many_row_groups(tmp_path, monkeypatch, order):
+    monkeypatch.setattr("divea.runs.tables._ROWS", 64)
+    pair = synthesise(SynthConfig(entities=200, random_seed=1))
+    divea.align(pair.task, out=tmp_path / "run", subtasks=3, device="cpu", features="none")
+    path = tmp_path / "run" / "ranked.parquet"
+    table = pq.read_table(path)
+    assert pq.read_metadata(path).num_row_groups > 20
+    if order != "by subtask":
+        ids = pair.task.source.find(table["source"].combine_chunks())
+        table = table.take(np.argsort(ids, kind="stable"))
+        pq.write_table(table.replace_schema_metadata(None), path, row_group_size=64)
+    found = kept.Kept(open_finished(tmp_path / "run", check_large=False))
+    expected = {}
+    for row in table.to_pylist():
+        expected.setdefault(row["source"], []).append((row["target"], row["score"]))
+    for source, listed in expected.items():
+        (number,) = pair.task.source.find([source])
+        targets, scores = zip(*found.ranked(number), strict=True)
+        labels = [pair.task.target.entities[target].as_py() for target in targets]
+        assert list(zip(labels, scores, strict=True)) == listed

@@ -43,7 +43,6 @@ def test_a_run_and_a_task_are_valid(folder):
         ("task/seeds.npy", "task"),
         ("task/source/triples.npy", "task"),
         ("task/target/entities.arrow", "task"),
-        ("iteration-0/subtask-00001.npz", "iteration-0/subtask-00001.npz"),
         ("division/arrays/groups.npy", "division"),
         ("division/division.json", "division"),
         ("mappings.tsv", "mappings.tsv"),
@@ -72,3 +71,11 @@ def test_a_damaged_task_is_refused(folder, tmp_path):
     (task / "source" / "triples.npy").unlink()
     ended = divea("check", task)
     assert ended.code == 2 and "triples.npy" in ended.err and ended.err.count("\n") == 1, ended.err
+
+
+@pytest.mark.parametrize("harm", [flip, delete])
+def test_a_finished_run_needs_no_results(folder, tmp_path, harm):
+    run = shutil.copytree(folder / "run", tmp_path / "run")
+    harm(run / "iteration-0/subtask-00001.npz")
+    ended = divea("check", run)
+    assert ended.code == 0 and "1 of iterations are not, which a finished run does not need" in ended.out

@@ -3,8 +3,11 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
+from divea.io import file_checksum
+from divea.runs.archives import read_arrays, write_arrays
 from tests.command_line import divea
 from tests.runs.tiny import NAMED_PAIR, PAIR, events, solved_now, tables, write_inputs
 
@@ -82,3 +85,89 @@ def test_lists_that_are_no_longer_averaged_are_not_needed(finished):
     ended = divea(*command, "--out", run)
     assert ended.code == 0, ended.err
     assert tables(run) == expected and solved_now(run) == 0
+
+
+def recommit(run, name, change):
+    """Change a file of arrays, and the journal with it, as somebody could who wants to do harm."""
+    arrays = read_arrays(run / name)
+    change(arrays)
+    write_arrays(arrays, run / name)
+    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    entry = next(line for line in reversed(lines) if line["file"] == name)
+    with (run / "journal.jsonl").open("a") as journal:
+        journal.write(json.dumps({**entry, "checksum": file_checksum(run / name)}) + "\n")
+
+
+def about(**changes):
+    def change(arrays):
+        old = json.loads(arrays["about"].tobytes())
+        arrays["about"] = np.frombuffer(json.dumps({**old, **changes}).encode(), np.uint8)
+
+    return change
+
+
+def with_arrays(**arrays):
+    return lambda old: old.update({name: np.asarray(array) for name, array in arrays.items()})
+
+
+def nest(arrays):
+    arrays["about"] = np.frombuffer(b"[" * 100_000, np.uint8)
+
+
+HARMFUL = {
+    "nothing": lambda arrays: arrays.clear(),
+    "deep nesting": nest,
+    "another chain": about(follows="0" * 64),
+    "no text": about(follows=["x"]),
+    "results of nothing": about(results=[]),
+    "an immense scale": about(scale=10**400),
+    "weights that are none": about(weights=[1]),
+    "an intercept without a calibration": about(intercept=1.0),
+    "ids in two dimensions": with_arrays(pseudo_seeds_source=np.zeros((2, 2), np.int32)),
+    "ids that do not exist": with_arrays(
+        pseudo_seeds_source=np.int32([1 << 30]), pseudo_seeds_target=np.int32([0])
+    ),
+    "a pseudo-seed twice": with_arrays(
+        pseudo_seeds_source=np.int32([1, 1]), pseudo_seeds_target=np.int32([0, 1])
+    ),
+    "offsets that overflow": with_arrays(
+        similarity_data=np.float32([1, 1]),
+        similarity_indices=np.int64([0, 1]),
+        similarity_indptr=np.int64([0, (1 << 63) - 1, -2]),
+    ),
+    "small offsets": with_arrays(
+        similarity_data=np.float32([1, 1]),
+        similarity_indices=np.int32([0, 1]),
+        similarity_indptr=np.int8([0, 127, 2]),
+    ),
+}
+
+
+@pytest.fixture
+def two_iterations(tmp_path):
+    command = [*write_inputs(tmp_path), "--set", "division.name=divea", "--set", "matching.average=1"]
+    run = tmp_path / "run"
+    assert divea(*command, "--out", run).code == 0
+    return command, run, tables(run)
+
+
+@pytest.mark.parametrize("harm", HARMFUL.values(), ids=list(HARMFUL))
+def test_a_checkpoint_from_elsewhere_is_refused_if_it_makes_no_sense(two_iterations, harm):
+    command, run, expected = two_iterations
+    recommit(run, "iteration-0/learned.npz", harm)
+    (run / "mappings.parquet").unlink()
+    ended = divea(*command, "--out", run)
+    assert ended.code == 0, ended.err
+    assert tables(run) == expected and solved_now(run) == 0
+
+
+def test_a_division_with_other_groups_is_not_used(two_iterations):
+    command, run, expected = two_iterations
+    path = run / "iteration-0" / "division" / "arrays" / "groups.npy"
+    groups = np.load(path)
+    np.save(path, groups[::-1].copy())
+    shutil.rmtree(run / "iteration-1")
+    shutil.rmtree(run / "division")
+    ended = divea(*command, "--out", run)
+    assert ended.code == 0, ended.err
+    assert tables(run) == expected

@@ -28,11 +28,12 @@ def status(
         divea status run --json
     """
     from divea.runs.progress import clock
-    from divea.runs.status import status_of
+    from divea.runs.status import disk_use, status_of
 
     found = status_of(run)
+    on_disk, of_iterations = disk_use(run)
     if as_json:
-        print_json(found.as_dict())
+        print_json({**found.as_dict(), "bytes": on_disk, "bytes_of_iterations": of_iterations})
         return
     print_line(f"{run}: {found.state}, {found.model}")
     print_line(_progress(found))
@@ -46,7 +47,7 @@ def status(
         print_line(f"last event {found.seconds:.0f} s ago")
     elif found.state != "finished":
         print_line(f"`divea align --out {run}` continues it")
-    print_line(_disk(found))
+    print_line(_disk(on_disk, of_iterations if found.state == "finished" else 0))
 
 
 def runs(
@@ -76,12 +77,11 @@ def runs(
         print_line(f"{path:{width}}  {item.state:10}  {item.model:17}  {_progress(item)}")
 
 
-def _disk(found: Status) -> str:
-    used = f"{_mebibytes(found.bytes)} on disk"
-    if found.state != "finished" or not found.bytes_of_iterations:
+def _disk(on_disk: int, not_needed: int) -> str:
+    used = f"{_mebibytes(on_disk)} on disk"
+    if not not_needed:
         return used
-    of_iterations = _mebibytes(found.bytes_of_iterations)
-    return f"{used}, {of_iterations} of it iterations that a finished run no longer needs"
+    return f"{used}, {_mebibytes(not_needed)} of it iterations that a finished run no longer needs"
 
 
 def _mebibytes(size: int) -> str:

@@ -1,10 +1,15 @@
-"""The inline executor: this very process, with one job at a time on a CPU and a few at once on a GPU."""
+"""The inline executor: this very process, with as many jobs at once as pay, in threads.
+
+Threads share the libraries and the graphs, so they take far less memory than worker processes. A job that
+crashes takes the process with it, though, and none can be ended after a timeout.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Self
@@ -16,7 +21,7 @@ from divea.executors.job import Job
 from divea.graphs import AlignmentTask, load_task
 from divea.models import make_model
 from divea.resources.budget import UNLIMITED_JOB_MEMORY
-from divea.resources.machine import free_gpu_memory
+from divea.resources.machine import cores, free_gpu_memory
 
 AT_ONCE = 2
 """Jobs at once on a GPU: while it computes one, the host prepares another. `benchmarks run gpu_jobs` shows
@@ -43,7 +48,7 @@ class Inline(Executor):
             return
         stopped = Event()
         waiting: deque[Future[Done | Failed]] = deque()
-        with ThreadPoolExecutor(at_once) as pool:
+        with _threads(at_once, jobs[0].threads) as pool:
             try:
                 for position, job in enumerate(jobs):
                     waiting.append(pool.submit(self._run_job, task, position, job, stopped))
@@ -79,15 +84,39 @@ class Inline(Executor):
 
 
 def jobs_at_once(jobs: Sequence[Job]) -> int:
-    """How many of these jobs one process may run at once, whatever their results.
+    """How many of these jobs one process runs at once. It depends on the machine, and changes no result.
 
-    On a CPU a job has all cores already. On a GPU, several jobs must fit into its memory with room to spare:
-    one that runs out of memory because of another would be divided further, and give another result. With a
-    memory limit, which is for one job, and with models that train, they run one after the other.
+    On a CPU, as many as there are cores for. On a GPU, several jobs must fit into its memory with room to
+    spare: one that runs out of memory because of another would be divided further, and give another result.
+    With a memory limit, which is for one job, they run one after the other, and so do those of a model that
+    cannot run in threads.
     """
-    if not jobs or jobs[0].device == "cpu" or jobs[0].memory is not None:
+    if not jobs or jobs[0].memory is not None:
         return 1
-    if not make_model(jobs[0].model).in_threads:
+    device = jobs[0].device
+    models = {id(job.model): job.model for job in jobs}
+    if not all(device in make_model(model).in_threads for model in models.values()):
         return 1
-    free = free_gpu_memory(jobs[0].device)
-    return max(min(AT_ONCE, free // (4 * UNLIMITED_JOB_MEMORY[jobs[0].device])), 1)
+    if device == "cpu":
+        most = cores() // jobs[0].threads
+    else:
+        most = min(AT_ONCE, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device]))
+    return max(min(most, len(jobs)), 1)
+
+
+@contextmanager
+def _threads(count: int, torch_threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads in which torch itself uses a given number of threads.
+
+    The number belongs to a thread in one library that torch computes with, and to the process in another: it
+    must be the same in all threads, before the first of them computes.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(torch_threads)
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(torch_threads,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(before)

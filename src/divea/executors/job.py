@@ -129,7 +129,7 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
     random_seeds = [
         subtask_random_seed(job.random_seed, job.iteration, subtask.index) for subtask in job.subtasks
     ]
-    with _torch_threads(job):
+    with _torch_threads(job.threads):
         return list(
             solve(
                 make_model(job.model),
@@ -148,15 +148,11 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
 
 
 @contextmanager
-def _torch_threads(job: Job) -> Iterator[None]:
-    if job.device != "cpu":
-        # The number is that of the whole process, and a process may run several jobs of a GPU at once.
-        yield
-        return
+def _torch_threads(threads: int) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(job.threads)
+    torch.set_num_threads(threads)
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readab
 from divea.runs.evidence import read_evidence
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, RANKED
-from divea.runs.tables import RANKED_SCHEMA
+from divea.runs.tables import BY_SUBTASK, ORDER, RANKED_SCHEMA
 from divea.types import Ids
 
 _LIST = ("source", "target", "score", "subtask")
@@ -96,12 +96,17 @@ class Kept:
         return RowGroups(self.run.path / RANKED, _LIST)
 
     @cached_property
+    def _is_by_subtask(self) -> bool:
+        """Whether lists are sorted by subtask and source, not by source alone."""
+        return self._lists.metadata.get(ORDER) == BY_SUBTASK
+
+    @cached_property
     def _first_list(self) -> Callable[[int], tuple[int, int]]:
         """The subtask and the source of the list that a row group starts with, or continues."""
 
         @cache
         def first(group: int) -> tuple[int, int]:
-            subtask = self._lists.first(group, "subtask")[0].as_py()
+            subtask = self._lists.first(group, "subtask")[0].as_py() if self._is_by_subtask else 0
             return subtask, int(self.task.source.find(self._lists.first(group, "source"))[0])
 
         return first
@@ -109,9 +114,10 @@ class Kept:
     def ranked(self, source: int) -> list[tuple[int, float]]:
         """The ranked list of a source: targets and scores.
 
-        Lists are sorted by subtask and source, so a binary search finds the row group.
+        Lists are sorted, so a binary search finds the row group.
         """
-        wanted = int(open_groups(self.run.path / DIVISION, self.task)[source]), source
+        groups = open_groups(self.run.path / DIVISION, self.task)
+        wanted = int(groups[source]) if self._is_by_subtask else 0, source
         path = self.run.path / RANKED
         low, high = 0, len(self._lists) - 1
         while low < high:

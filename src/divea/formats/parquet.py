@@ -64,6 +64,12 @@ class RowGroups:
     def __len__(self) -> int:
         return int(self._file.num_row_groups)
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The key-value metadata of the file."""
+        found = self._file.metadata.metadata or {}
+        return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
+
     def first(self, group: int, column: str) -> pa.Array:
         """The first value of a column."""
         with self._refusing_expansion([group]):

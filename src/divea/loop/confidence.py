@@ -131,9 +131,13 @@ class Calibration:
             again = _fitted(replace(judged, counts=judged.counts * weights[judged.seed]))
             return float(again(shown).mean())
 
-        draws = [draw.exponential(size=int(judged.seed.max()) + 1) for _ in range(_BOOTSTRAPS)]
+        means: list[float] = []
         with ThreadPoolExecutor(cores()) as pool:
-            means = list(pool.map(mean, draws))
+            while len(means) < _BOOTSTRAPS:
+                # As many draws as there are cores: each has a number for every seed.
+                count = min(cores(), _BOOTSTRAPS - len(means))
+                draws = [draw.exponential(size=int(judged.seed.max()) + 1) for _ in range(count)]
+                means += pool.map(mean, draws)
         low, high = np.quantile(means, [0.05, 0.95])
         return float(low), float(high)
 

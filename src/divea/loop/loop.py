@@ -139,9 +139,7 @@ def run_loop(
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
     loop = _Loop(task, settings, solve, computing=computing)
-    if (checkpoint := checkpoints.latest(0, visible)) is not None:
-        loop.restore(checkpoint)
-        calibration = checkpoint.calibration or calibration
+    calibration = loop.continue_from(checkpoints, visible) or calibration
     for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
         is_last = number == settings.iterations - 1
@@ -198,8 +196,7 @@ def _cross_validated(
         found = checkpoints.judged(fold)
         if found is None:
             loop = _Loop(visible, settings, solve, fold, computing)
-            if (checkpoint := checkpoints.latest(fold, visible)) is not None:
-                loop.restore(checkpoint)
+            loop.continue_from(checkpoints, visible)
             while loop.number < settings.iterations:
                 loop.iterate(visible, hidden, checkpoints)
                 if loop.number < settings.iterations:
@@ -254,14 +251,18 @@ class _Loop:
         """The ranked lists of the latest iteration, averaged with those before it."""
         self.subtask_of_row: Ids
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue after the iteration of a checkpoint."""
+    def continue_from(self, checkpoints: Checkpoints, visible: AlignmentTask) -> Calibration | None:
+        """Continue after the latest checkpoint, if there is one, and return its calibration."""
+        checkpoint = checkpoints.latest(self._fold, visible)
+        if checkpoint is None:
+            return None
         self.number = checkpoint.iteration + 1
         self._division, self.pseudo_seeds = checkpoint.division, checkpoint.pseudo_seeds
         self._similarity = checkpoint.similarity
         self._features.restore(checkpoint.weights, checkpoint.scale)
         for number, matches in enumerate(checkpoint.matches, self.number - len(checkpoint.matches)):
             self._history.add(matches, self._settings.model_at(number))
+        return checkpoint.calibration
 
     def checkpoint(self, calibration: Calibration | None = None) -> Checkpoint:
         """The state after the latest iteration, with what `run_loop` has calibrated."""

@@ -50,9 +50,9 @@ class Model(ABC):
     """The class of the constructor's only argument, a dataclass or a pydantic model with a default for every
     field; None for a model without options."""
 
-    in_threads: ClassVar[bool] = False
-    """Whether several threads of a process may embed at once on a GPU, with the same result as one by one.
-    Not so for models that train: `training` allows TF32 for the whole process while it lasts."""
+    in_threads: tuple[str, ...] = ()
+    """The devices on which several threads of a process may embed at once, with the same results as one by
+    one. Models that train must not do so on a GPU: they allow TF32 for the whole process."""
 
     @abstractmethod
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:

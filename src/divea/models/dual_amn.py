@@ -40,6 +40,7 @@ class DualAmn(Model):
     """Trains Dual-AMN; see the module's docstring for the equations and `DualAmnOptions`."""
 
     options_type = DualAmnOptions
+    in_threads = ("cpu",)
 
     def __init__(self, options: DualAmnOptions | None = None):
         self.options = options or DualAmnOptions()

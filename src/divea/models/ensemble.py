@@ -24,6 +24,11 @@ class Ensemble(Model):
 
     def __init__(self, models: Sequence[Model]):
         self.models = tuple(models)
+        self.in_threads = tuple(
+            device
+            for device in self.models[0].in_threads
+            if all(device in model.in_threads for model in self.models)
+        )
 
     def embed(self, task: AlignmentTask, *, random_seed: int = 0, device: str = "cpu") -> Embeddings:
         return _concatenated(

@@ -36,6 +36,7 @@ class GcnAlign(Model):
     """Trains GCN-Align; see the module's docstring for the equations and `GcnAlignOptions`."""
 
     options_type = GcnAlignOptions
+    in_threads = ("cpu",)
 
     def __init__(self, options: GcnAlignOptions | None = None):
         self.options = options or GcnAlignOptions()

@@ -35,6 +35,7 @@ from divea.matching.similarity import normalise_
 from divea.models.aggregation import FixedSum, stable_order
 from divea.models.base import Model
 from divea.models.stacking import StackedGraph, distinct_pairs
+from divea.models.steps import report_step
 from divea.resources.budget import MATCHING_MEMORY
 from divea.types import Embeddings
 
@@ -46,7 +47,7 @@ class LabelPropagation(Model):
     """Propagates labels from the seeds; see the module's docstring and `LabelPropagationOptions`."""
 
     options_type = LabelPropagationOptions
-    in_threads = True
+    in_threads = ("cpu", "cuda")
 
     def __init__(self, options: LabelPropagationOptions | None = None):
         self.options = options or LabelPropagationOptions()
@@ -84,7 +85,8 @@ class LabelPropagation(Model):
         options, sizes = self.options, (task.source.num_entities, task.target.num_entities)
         labels = (options.hops + 1) * options.labels
         propagating = labels + 3 * options.labels
-        projecting = labels + (options.heads + _HEADS_AT_A_TIME) * options.width
+        # What is projected, its sums over pieces of rows, and those over rows.
+        projecting = labels + (options.heads + 3 * _HEADS_AT_A_TIME) * options.width
         # Matching a draft needs the rows of one side once more, and scores.
         scores = min(8 * sizes[0] * sizes[1], MATCHING_MEMORY)
         matching = 4 * (sum(sizes) + sizes[1]) * options.draft_heads * options.width + scores
@@ -96,6 +98,8 @@ class _Propagation:
 
     def __init__(self, task: AlignmentTask, options: LabelPropagationOptions, random_seed: int, device: str):
         self.graph, self.options = StackedGraph([task], device), options
+        self._projected, self._heads = 0, (options.rounds - 1) * options.draft_heads + options.heads
+        """The heads that are done, and all heads, over all rounds."""
         self.generator = torch.Generator(device).manual_seed(random_seed)
         self.edges = self.graph.typed_edges
         node, relation, neighbour = self.graph.triple_columns
@@ -149,6 +153,8 @@ class _Propagation:
         ):
             projected = nodes @ self._standard_normal(nodes.shape[1], columns.shape[1])
             columns.copy_(neighbours.head_products(types, weights, projected))
+            self._projected += weights.shape[1]
+            report_step(self._projected, self._heads)
         return out
 
     def _standard_normal(self, rows: int, columns: int) -> Tensor:

@@ -42,6 +42,7 @@ class Rrea(Model):
     """Trains RREA; see the module's docstring for the equations and `RreaOptions`."""
 
     options_type = RreaOptions
+    in_threads = ("cpu",)
 
     def __init__(self, options: RreaOptions | None = None):
         self.options = options or RreaOptions()

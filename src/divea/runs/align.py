@@ -29,6 +29,7 @@ from divea.executors import (
     make_jobs,
 )
 from divea.graphs import AlignmentTask
+from divea.loop.checkpoint import NO_CHECKPOINTS
 from divea.loop.confidence import threshold_for
 from divea.loop.features import Computing
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
@@ -36,7 +37,7 @@ from divea.resources.limits import Limits
 from divea.resources.machine import cores, peak_memory
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.checksums import divided_further
-from divea.runs.directory import RunDirectory, open_run, read_stored_task
+from divea.runs.directory import INCOMPLETE, RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
 from divea.runs.evidence import write_evidence
 from divea.runs.expectation import expectation, expected_figures, no_expectation, write_json
@@ -188,14 +189,16 @@ def _align(
             observe(iteration)
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
-    checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
+    checkpoints = NO_CHECKPOINTS
+    if not is_finished:
+        checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
     if is_finished:
         # The loop was repeated for the observer alone: the tables are written already.
         return solver.failed
     stages.end("merge", outcome.iterations - 1)
     is_complete = not solver.failed
-    _write_tables(run, outcome, run.manifest.identity if is_complete else "incomplete", log)
+    _write_tables(run, outcome, run.manifest.identity if is_complete else INCOMPLETE, log)
     stages.end("write", outcome.iterations - 1)
     run.add_stages(stages.measured)
     log("finished", failed=len(solver.failed))
@@ -280,6 +283,10 @@ class _Solver:
                     continue
                 self._log_committed(committing)
                 committing = job, result, committer.submit(self._commit, job, result)
+                if self.run.manifest.memory is not None:
+                    # The limit of the next job is on the whole process, so nothing else may run beside it.
+                    self._log_committed(committing)
+                    committing = None
                 solved.update(
                     (subtask.index, found) for subtask, found in zip(job.subtasks, result.solved, strict=True)
                 )
@@ -421,7 +428,7 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
     is_calibrated = outcome.calibration is not None
     for line in expectation(expected) if is_calibrated else [no_expectation(expected, settings)]:
         log("note", text=line)
-    if made_from != run.manifest.identity:
+    if made_from == INCOMPLETE:
         # Nothing is kept after a failure but this, which coverage is measured on.
         run.commit_division(DIVISION, made_from, outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))

@@ -44,8 +44,9 @@ def read_solved(path: Path, subtask: Subtask) -> Solved | None:
 
 def write_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
     """Write an .npz file without pickles; the same arrays give the same bytes."""
+    in_order = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **in_order)  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
@@ -91,8 +92,8 @@ def fits(solved: Solved, subtask: Subtask) -> bool:
 
 def write_vectors(vectors: EntityVectors, path: Path) -> None:
     """Write vectors of entities."""
-    source, target = (np.ascontiguousarray(rows) for rows in (vectors.source, vectors.target))
-    write_arrays({"source": source, "target": target, "is_structure": np.array([vectors.is_structure])}, path)
+    is_structure = np.array([vectors.is_structure])
+    write_arrays({"source": vectors.source, "target": vectors.target, "is_structure": is_structure}, path)
 
 
 def read_vectors(path: Path, name: str) -> EntityVectors | None:

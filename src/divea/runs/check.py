@@ -9,7 +9,7 @@ from pathlib import Path
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.io import is_temporary
-from divea.runs.directory import is_valid_file, read_stored_task
+from divea.runs.directory import INCOMPLETE, is_valid_file, read_stored_task
 from divea.runs.finished import continuing, open_finished, read_ranked_lists
 from divea.runs.journal import read_journal
 from divea.runs.layout import DIVISION, MANIFEST, MAPPINGS, TABLES, TASK, is_of_iteration, is_result, is_run
@@ -42,15 +42,14 @@ def check_run(run: Path) -> Iterator[Finding]:
     yield _finding(TASK, lambda: _summary(read_stored_task(run, Manifest.load(run))))
     entries = {entry.file: entry for entry in read_journal(run) if is_result(entry.file)}
     has_tables = all(name in entries for name in (*TABLES, DIVISION))
-    # A finished run needs nothing of its iterations, so their folders may have been removed.
-    dropped = {name for name in entries if has_tables and _is_dropped(run, name)}
-    damaged = [
-        name for name, entry in entries.items() if name not in dropped and not is_valid_file(run, entry)
-    ]
+    is_finished = has_tables and all(entries[name].made_from != INCOMPLETE for name in TABLES)
+    invalid = [name for name, entry in entries.items() if not is_valid_file(run, entry)]
+    unneeded = [name for name in invalid if is_finished and is_of_iteration(name)]
+    damaged = [name for name in invalid if name not in unneeded]
     for name in damaged:
         yield Finding(name, False, "is missing or does not have the checksum of the journal")
-    valid = f"{len(entries) - len(damaged) - len(dropped)} of {len(entries)} files are valid"
-    gone = f", {len(dropped)} of iterations were removed" if dropped else ""
+    valid = f"{len(entries) - len(invalid)} of {len(entries)} files are valid"
+    gone = f"; {len(unneeded)} of iterations are not, which a finished run does not need" if unneeded else ""
     yield Finding("journal.jsonl", True, valid + gone)
     if left := sum(is_temporary(path.name) for path in run.rglob(".divea-partial-*")):
         yield Finding("temporary files", True, f"{left} left by a process that was killed or is working")
@@ -58,12 +57,6 @@ def check_run(run: Path) -> Iterator[Finding]:
         yield from _check_tables(run)
     elif MAPPINGS not in entries:
         yield Finding("tables", True, f"not written yet; {continuing(run)} continues the run")
-
-
-def _is_dropped(run: Path, name: str) -> bool:
-    """Whether a file belongs to an iteration or a fold whose whole folder is not there."""
-    folder, _, file = name.partition("/")
-    return bool(file) and is_of_iteration(name) and not (run / folder).exists()
 
 
 def _finding(file: str, check: Callable[[], str]) -> Finding:

@@ -20,7 +20,7 @@ from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.io import checksum
 from divea.loop.checkpoint import Checkpoint, Checkpoints
-from divea.loop.confidence import Calibration, Judged
+from divea.loop.confidence import COLUMNS, Calibration, Judged
 from divea.loop.merge import merge
 from divea.resources.machine import cores
 from divea.runs.archives import read_arrays, read_solved, write_arrays
@@ -33,7 +33,19 @@ Arrays = dict[str, np.ndarray]
 
 _ABOUT = "about"
 """The array of a file that holds all but arrays, as JSON."""
+_CALIBRATION = ("mean", "deviation", "weights")
 _JUDGED = ("features", "is_correct", "counts", "seed")
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    InputError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a file may raise that divea did not write."""
 
 
 class RunCheckpoints(Checkpoints):
@@ -83,7 +95,7 @@ class RunCheckpoints(Checkpoints):
             arrays |= {f"judged_{name}": getattr(calibration.judged, name) for name in _JUDGED}
         results = [result_file(iteration, subtask.index, fold) for subtask in checkpoint.division.subtasks]
         about = {
-            "follows": self._follows.get(fold),
+            "follows": self._follows.get(fold, ""),
             "results": [self._run.journal_checksum(name) for name in results],
             "weights": checkpoint.weights,
             "scale": checkpoint.scale,
@@ -94,25 +106,25 @@ class RunCheckpoints(Checkpoints):
         self._run.commit(
             name, self._made_from("learned", fold, iteration), lambda path: write_arrays(arrays, path)
         )
-        self._follows[fold] = self._run.journal_checksum(name) or ""
+        self._follows[fold] = str(self._run.journal_checksum(name))
 
     def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
-        name, made_from = self._division_name(fold, iteration), self._division_made_from(fold, iteration)
-        if self._failed or self._run.valid_checksum(name, made_from) is None:
-            return None
-        return self._load_division(fold, iteration, task)
+        follows = self._follows.get(fold, "")
+        return None if self._failed else self._load_division(fold, iteration, follows, task)
 
     def keep_division(self, fold: int, iteration: int, division: Division) -> None:
         if not self._failed:
-            name, made_from = self._division_name(fold, iteration), self._division_made_from(fold, iteration)
-            self._run.commit_division(name, made_from, division)
+            made_from = self._division_made_from(fold, iteration, self._follows.get(fold, ""))
+            self._run.commit_division(self._division_name(fold, iteration), made_from, division)
 
     def judged(self, fold: int) -> Judged | None:
         name = judged_file(fold)
         if not self._continues or self._run.valid_checksum(name, self._made_from("judged", fold)) is None:
             return None
-        arrays = read_arrays(self._run.path / name)
-        return None if arrays is None else _checked_judged(arrays)
+        try:
+            return _checked_judged(read_arrays(self._run.path / name) or {}, self._run.task)
+        except _DAMAGE:
+            return None
 
     def keep_judged(self, fold: int, judged: Judged) -> None:
         if not self._failed:
@@ -123,8 +135,8 @@ class RunCheckpoints(Checkpoints):
     def _made_from(self, what: str, *numbers: int) -> str:
         return checksum(self._run.manifest.identity, what, *map(str, numbers))
 
-    def _division_made_from(self, fold: int, iteration: int) -> str:
-        follows = self._follows.get(fold, "") if iteration else ""
+    def _division_made_from(self, fold: int, iteration: int, follows: str) -> str:
+        """What a division is made from that follows the checkpoint with this checksum."""
         return checksum(self._made_from("division", fold, iteration), follows)
 
     def _division_name(self, fold: int, iteration: int) -> str:
@@ -132,53 +144,69 @@ class RunCheckpoints(Checkpoints):
         is_last = not fold and iteration == self._run.manifest.settings.iterations - 1
         return DIVISION if is_last else f"{iteration_folder(iteration, fold)}/{DIVISION}"
 
-    def _load_division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
+    def _load_division(self, fold: int, iteration: int, follows: str, task: AlignmentTask) -> Division | None:
+        """The division of an iteration, if it is valid and follows the checkpoint with this checksum."""
+        name, made_from = (
+            self._division_name(fold, iteration),
+            self._division_made_from(fold, iteration, follows),
+        )
+        if self._run.valid_checksum(name, made_from) is None:
+            return None
         try:
-            return load_division(self._run.path / self._division_name(fold, iteration), task)
+            return load_division(self._run.path / name, task)
         except InputError:
             return None
 
     def _read(self, fold: int, iteration: int, task: AlignmentTask) -> Checkpoint | None:
         """The checkpoint of an iteration, if it and all that it names is there and valid."""
-        arrays = read_arrays(self._run.path / learned_file(iteration, fold))
-        division = self._load_division(fold, iteration, task)
-        if arrays is None or division is None:
+        learned = self._learned(fold, iteration, task)
+        if learned is None:
             return None
-        matches = self._averaged_lists(fold, iteration, division, task)
+        arrays, about, division = learned
         try:
-            about = _about(arrays)
             pseudo_seeds = _pseudo_seeds(arrays, task)
             similarity = _similarity(arrays, (len(division), task.target.num_entities))
-            calibration = _calibration(arrays, about["intercept"])
+            calibration = _calibration(arrays, about["intercept"], self._run.task)
             weights = {str(name): float(weight) for name, weight in about["weights"].items()}
             scale = float(about["scale"])
-        except (AttributeError, KeyError, TypeError, ValueError, InputError):
+        except _DAMAGE:
             return None
-        if matches is None:
+        uses_similarity = self._run.manifest.settings.weighs_similarity
+        matches = self._averaged_lists(fold, iteration, division, about, task)
+        if matches is None or uses_similarity != (similarity is not None):
             return None
         return Checkpoint(iteration, division, pseudo_seeds, similarity, weights, scale, calibration, matches)
 
+    def _learned(
+        self, fold: int, iteration: int, task: AlignmentTask
+    ) -> tuple[Arrays, dict[str, Any], Division] | None:
+        """What an iteration learned, and the division that it learned from; None if they do not belong
+        together.
+        """
+        try:
+            arrays = read_arrays(self._run.path / learned_file(iteration, fold)) or {}
+            about = _about(arrays)
+            division = self._load_division(fold, iteration, str(about["follows"]), task)
+        except _DAMAGE:
+            return None
+        return None if division is None else (arrays, about, division)
+
     def _averaged_lists(
-        self, fold: int, iteration: int, division: Division, task: AlignmentTask
+        self, fold: int, iteration: int, division: Division, about: dict[str, Any], task: AlignmentTask
     ) -> tuple[Matches, ...] | None:
         """The ranked lists that the next iteration averages over, in order of their iterations.
 
         None if some are missing, or are not those that the checkpoints were learned from.
         """
         lists: list[Matches] = []
-        follows: str | None = None
         for number in range(iteration, max(iteration - self._averaged, -1), -1):
-            own = division if number == iteration else self._load_division(fold, number, task)
-            arrays = read_arrays(self._run.path / learned_file(number, fold))
-            recorded = self._run.journal_checksum(learned_file(number, fold))
-            if own is None or arrays is None or follows not in (None, recorded):
-                return None
-            try:
-                about = _about(arrays)
-                found = self._lists(fold, number, own, about["results"])
+            if number < iteration:
                 follows = about["follows"]
-            except (KeyError, TypeError, ValueError):
-                return None
+                learned = self._learned(fold, number, task)
+                if learned is None or self._run.valid_checksum(learned_file(number, fold)) != follows:
+                    return None
+                _, about, division = learned
+            found = self._lists(fold, number, division, about.get("results"))
             if found is None:
                 return None
             lists.insert(0, found)
@@ -191,7 +219,7 @@ class RunCheckpoints(Checkpoints):
 
     def _lists(self, fold: int, iteration: int, division: Division, checksums: Any) -> Matches | None:
         """The merged lists of an iteration, if its results have these checksums."""
-        if not isinstance(checksums, list) or len(checksums) != len(division):
+        if not isinstance(checksums, list) or len(checksums) != len(division) or None in checksums:
             return None
 
         def read(subtask: Subtask, expected: Any) -> Solved | None:
@@ -205,9 +233,6 @@ class RunCheckpoints(Checkpoints):
         return merge(lists)[0] if len(lists) == len(found) else None
 
 
-_CALIBRATION = ("mean", "deviation", "weights")
-
-
 def _about(arrays: Arrays) -> dict[str, Any]:
     about = json.loads(arrays[_ABOUT].tobytes())
     if not isinstance(about, dict):
@@ -216,27 +241,26 @@ def _about(arrays: Arrays) -> dict[str, Any]:
 
 
 def _pseudo_seeds(arrays: Arrays, task: AlignmentTask) -> Links:
-    source, target = arrays["pseudo_seeds_source"], arrays["pseudo_seeds_target"]
-    links = Links.from_pairs(np.stack([source, target], axis=1))
-    if len(links) and (
-        links.source.max() >= task.source.num_entities or links.target.max() >= task.target.num_entities
-    ):
-        raise ValueError("pairs that do not exist")
-    # In the order in which they were chosen.
-    return Links(_typed(source, np.int32), _typed(target, np.int32))
+    source, target = (_typed(arrays[f"pseudo_seeds_{side}"], np.int32) for side in ("source", "target"))
+    for ids, graph in ((source, task.source), (target, task.target)):
+        if len(ids) and not 0 <= ids.min() <= ids.max() < graph.num_entities:
+            raise ValueError("entities that do not exist")
+        if len(np.unique(ids)) < len(ids):
+            raise ValueError("an entity twice")
+    return Links(source, target)
 
 
 def _similarity(arrays: Arrays, shape: tuple[int, int]) -> csr_array | None:
     if "similarity_data" not in arrays:
         return None
-    data, indices, indptr = (arrays[f"similarity_{name}"] for name in ("data", "indices", "indptr"))
+    data = _typed(arrays["similarity_data"], np.float32)
+    indices, indptr = arrays["similarity_indices"], arrays["similarity_indptr"]
     is_valid = (
         data.ndim == indices.ndim == indptr.ndim == 1
-        and data.dtype == np.float32
-        and indices.dtype.kind == indptr.dtype.kind == "i"
+        and {indices.dtype, indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}
         and len(indptr) == shape[0] + 1
         and indptr[0] == 0
-        and (np.diff(indptr) >= 0).all()
+        and (indptr[1:] >= indptr[:-1]).all()
         and indptr[-1] == len(indices) == len(data)
         and (not len(indices) or 0 <= indices.min() <= indices.max() < shape[1])
     )
@@ -246,30 +270,29 @@ def _similarity(arrays: Arrays, shape: tuple[int, int]) -> csr_array | None:
     return csr_array((data.copy(), indices.copy(), indptr.copy()), shape=shape)
 
 
-def _calibration(arrays: Arrays, intercept: Any) -> Calibration | None:
+def _calibration(arrays: Arrays, intercept: Any, task: AlignmentTask) -> Calibration | None:
     if intercept is None:
         return None
-    judged = _checked_judged({name: arrays[f"judged_{name}"] for name in _JUDGED})
+    judged = _checked_judged({name: arrays[f"judged_{name}"] for name in _JUDGED}, task)
     mean, deviation, weights = (_typed(arrays[f"calibration_{name}"], np.float64) for name in _CALIBRATION)
-    if judged is None or not mean.shape == deviation.shape == weights.shape == judged.features.shape[1:]:
+    if not mean.shape == deviation.shape == weights.shape == judged.features.shape[1:]:
         raise ValueError("no calibration")
     return Calibration(mean, deviation, weights, float(intercept), judged)
 
 
-def _checked_judged(arrays: Arrays) -> Judged | None:
-    """The judged pairs with these arrays; None if they are none."""
-    try:
-        features, is_correct, counts = (_typed(arrays[name], np.float64) for name in _JUDGED[:3])
-        seed = _typed(arrays["seed"], np.int64)
-    except (KeyError, ValueError):
-        return None
-    rows = (len(features),)
-    if features.ndim != 2 or not is_correct.shape == counts.shape == seed.shape == rows or (seed < 0).any():
-        return None
+def _checked_judged(arrays: Arrays, task: AlignmentTask) -> Judged:
+    """The judged pairs with these arrays; raises ValueError if they cannot be those of a task."""
+    features = _typed(arrays["features"], np.float64, dimensions=2)
+    is_correct, counts = (_typed(arrays[name], np.float64) for name in ("is_correct", "counts"))
+    seed = _typed(arrays["seed"], np.int64)
+    if not len(features) == len(is_correct) == len(counts) == len(seed) or features.shape[1] < len(COLUMNS):
+        raise ValueError("no judged pairs")
+    if len(seed) and not 0 <= seed.min() <= seed.max() < len(task.seeds):
+        raise ValueError("seeds that do not exist")
     return Judged(features, is_correct, counts, seed)
 
 
-def _typed(array: np.ndarray, kind: type[np.number[Any]]) -> np.ndarray:
-    if array.dtype != kind:
-        raise ValueError(f"not {np.dtype(kind).name}")
+def _typed(array: np.ndarray, kind: type[np.number[Any]], dimensions: int = 1) -> np.ndarray:
+    if array.dtype != kind or array.ndim != dimensions:
+        raise ValueError(f"not {np.dtype(kind).name} in {dimensions} dimensions")
     return array

@@ -39,6 +39,9 @@ from divea.types import Solved
 if TYPE_CHECKING:
     from divea.executors import Job
 
+INCOMPLETE = "incomplete"
+"""What the tables and the division of a run are made from that could not solve all subtasks."""
+
 ABSENT = "absent"
 """In place of a checksum: the run is complete without this file."""
 
@@ -158,8 +161,11 @@ class RunDirectory:
 
         Results and checkpoints of iterations serve to continue a run; a finished one does not need them.
         """
+        entry = self._journal.entries.get(DIVISION)
+        if entry is None or entry.made_from == INCOMPLETE:
+            return False
         identity = self.manifest.identity
-        return all(self._is_valid(name, identity) for name in TABLES) and self._is_valid(DIVISION)
+        return self._is_valid(DIVISION) and all(self._is_valid(name, identity) for name in TABLES)
 
     def add_processor(self, kind: str) -> bool:
         """Add a kind of processor to the manifest; false if the run was computed on this kind before."""

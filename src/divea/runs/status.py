@@ -43,10 +43,6 @@ class Status:
     """Seconds since the last event."""
     seconds_left: float | None = None
     """Estimated seconds until a running run ends; None if that is not known yet."""
-    bytes: int = 0
-    """What the run takes on the disk."""
-    bytes_of_iterations: int = 0
-    """What its iterations take of that. They serve to continue a run; a finished one does not need them."""
 
     def as_dict(self) -> dict[str, Any]:
         """All figures as plain JSON types; `subtasks` counts those of the iteration."""
@@ -69,7 +65,6 @@ def status_of(path: Path) -> Status:
     failed = sum(event["event"] == "failed" for event in _since_last_start(events))
     settings = manifest.settings if manifest is not None else None
     state = _state(path, manifest, files, events, failed)
-    sizes = _sizes(path)
     return Status(
         path=path,
         state=state,
@@ -84,8 +79,6 @@ def status_of(path: Path) -> Status:
         model=settings.model_at(max(current, 0)).name if settings else "",
         seconds=max(now - number(events[-1], "time"), 0.0) if events else 0.0,
         seconds_left=_seconds_left(events, now) if state == "running" else None,
-        bytes=sum(sizes.values()),
-        bytes_of_iterations=sum(size for name, size in sizes.items() if is_of_iteration(name)),
     )
 
 
@@ -107,14 +100,17 @@ def _status_or_none(path: Path) -> Status | None:
         return None
 
 
-def _sizes(run: Path) -> dict[str, int]:
-    """The size of each file below a folder, by its path there; files that are being removed are left out."""
+def disk_use(run: Path) -> tuple[int, int]:
+    """The bytes that a run takes on the disk, and those of its iterations, which serve to continue it.
+
+    Files that are being removed are left out.
+    """
     sizes: dict[str, int] = {}
     for path in run.rglob("*"):
         with suppress(OSError):
             if not path.is_symlink() and path.is_file():
                 sizes[path.relative_to(run).as_posix()] = path.stat().st_size
-    return sizes
+    return sum(sizes.values()), sum(size for name, size in sizes.items() if is_of_iteration(name))
 
 
 def _seconds_left(events: list[Event], now: float) -> float | None:

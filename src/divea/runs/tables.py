@@ -55,6 +55,10 @@ RANKED_SCHEMA = pa.schema(
 """One row per place of each list; `given` marks the assigned pair. The lists of a subtask follow each other,
 sorted by the source's id: they share their candidates, so labels repeat and take little time and space."""
 
+ORDER, BY_SUBTASK = "divea:order", "subtask, source"
+"""The entry of the file's metadata that says how lists are sorted. Earlier versions sorted them by source
+alone, and did not say so."""
+
 _ROWS = 1 << 18
 
 
@@ -112,7 +116,7 @@ def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
     """Write all ranked lists as Parquet, a block of rows at a time: there may be a hundred million."""
     with _ranked_parquet(path) as writer:
         # The file says that it holds plain labels, not dictionaries.
-        writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA)})
+        writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK})
         for batch in _made_ahead(_ranked_batches(outcome, task)):
             writer.write_batch(batch)
 
