@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from divea.config import ModelSettings, Settings
 from divea.division import Division, Feedback, Subtask, make_strategy
 from divea.division.discovery import similarity_weights
-from divea.errors import CalibrationError
+from divea.errors import CalibrationError, InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
 from divea.loop import decoys
@@ -164,6 +164,7 @@ def run_loop(
             "leave the threshold out to get all pairs"
         )
     if calibration is not None:
+        _require_columns(calibration.judged, features.shape[1])
         confidence[assignment.row] = calibration(features)
     return Outcome(
         matches=matches,
@@ -190,7 +191,7 @@ def _cross_validated(
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
         return None
-    judged = []
+    judged: list[Judged] = []
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
         found = checkpoints.judged(fold)
@@ -203,8 +204,15 @@ def _cross_validated(
                     checkpoints.keep(fold, loop.checkpoint())
             found = loop.judged(visible, hidden)
             checkpoints.keep_judged(fold, found)
+        _require_columns(found, (judged or [found])[0].features.shape[1])
         judged.append(found)
     return _calibrated(Judged.join(judged), settings, len(task.seeds))
+
+
+def _require_columns(judged: Judged, columns: int) -> None:
+    """Raise InputError if judged pairs have other columns: they may come from a checkpoint."""
+    if judged.features.shape[1] != columns:
+        raise InputError("the checkpoints are those of another run: they have other columns")
 
 
 def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration | None:

@@ -146,10 +146,8 @@ class RunCheckpoints(Checkpoints):
 
     def _load_division(self, fold: int, iteration: int, follows: str, task: AlignmentTask) -> Division | None:
         """The division of an iteration, if it is valid and follows the checkpoint with this checksum."""
-        name, made_from = (
-            self._division_name(fold, iteration),
-            self._division_made_from(fold, iteration, follows),
-        )
+        name = self._division_name(fold, iteration)
+        made_from = self._division_made_from(fold, iteration, follows)
         if self._run.valid_checksum(name, made_from) is None:
             return None
         try:
