@@ -155,9 +155,8 @@ def _read(path: Path, schema: pa.Schema, most_rows: int) -> pa.Table:
 
 def _ids(column: pa.ChunkedArray, graph: KnowledgeGraph) -> Ids:
     """The id of each label; each distinct label is looked up once."""
-    found = []
-    for chunk in column.chunks:
-        encoded = chunk.dictionary_encode()
-        ids = graph.find(encoded.dictionary)
-        found.append(ids[encoded.indices.to_numpy(zero_copy_only=False)])
-    return np.concatenate([np.zeros(0, dtype=np.int32), *found])
+    if not len(column):
+        return np.zeros(0, dtype=np.int32)
+    encoded = column.dictionary_encode().unify_dictionaries()
+    ids = graph.find(encoded.chunk(0).dictionary)
+    return np.concatenate([ids[chunk.indices.to_numpy(zero_copy_only=False)] for chunk in encoded.chunks])
