@@ -24,7 +24,7 @@ from divea.explanations.neighbours import (
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.runs.evidence import Evidence, read_evidence
-from divea.runs.finished import open_finished
+from divea.runs.finished import open_finished, read_ranked_lists
 from divea.runs.layout import EVIDENCE
 from tests.command_line import divea as command
 
@@ -300,3 +300,9 @@ def test_every_list_is_found_in_many_row_groups(tmp_path, monkeypatch, order):
         targets, scores = zip(*found.ranked(number), strict=True)
         labels = [pair.task.target.entities[target].as_py() for target in targets]
         assert list(zip(labels, scores, strict=True)) == listed
+    whole = read_ranked_lists(open_finished(tmp_path / "run", check_large=False)).matches
+    sources = [pair.task.source.entities[source].as_py() for source in whole.source]
+    assert whole.source.tolist() == sorted(whole.source) and set(sources) == expected.keys()
+    for source, targets in zip(sources, whole.target, strict=True):
+        labels = [pair.task.target.entities[target].as_py() for target in targets[targets >= 0]]
+        assert labels == [target for target, _ in expected[source]]

@@ -157,6 +157,7 @@ def _ids(column: pa.ChunkedArray, graph: KnowledgeGraph) -> Ids:
     """The id of each label; each distinct label is looked up once."""
     if not len(column):
         return np.zeros(0, dtype=np.int32)
-    encoded = column.dictionary_encode().unify_dictionaries()
+    encoded = column.dictionary_encode()
+    # The chunks share one dictionary: that of the whole column.
     ids = graph.find(encoded.chunk(0).dictionary)
     return np.concatenate([ids[chunk.indices.to_numpy(zero_copy_only=False)] for chunk in encoded.chunks])
