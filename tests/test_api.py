@@ -138,8 +138,9 @@ def test_the_run_directory_is_continued(tmp_path, finished):
     assert first.path == run and solved_now(run) == 4
     second = aligned(PAIR.task, out=run, **SETTINGS)
     assert solved_now(run) == 0 and events(run)[-1]["event"] == "finished before"
-    # A result that is missing is computed again, and the others are not.
+    # A result that is missing is computed again if the tables are, and the others are not.
     (run / "iteration-1" / "subtask-00001.npz").unlink()
+    (run / "mappings.parquet").unlink()
     third = aligned(PAIR.task, out=str(run), **SETTINGS)
     assert solved_now(run) == 1
     for alignment in (first, second, third):

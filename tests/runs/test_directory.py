@@ -82,6 +82,7 @@ def half_done(finished, tmp_path):
     """A copy of the run, of which one subtask and the tables must be made again."""
     run = shutil.copytree(finished[1], tmp_path / "run")
     (run / "iteration-1" / "subtask-00001.npz").unlink()
+    (run / "mappings.parquet").unlink()
     return run
 
 
