@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,8 +89,8 @@ class RowGroups:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    with _checked(path), pq.ParquetFile(path) as file:
+def _opened(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+    with _checked(path), pq.ParquetFile(path, **options) as file:
         yield file
 
 
@@ -157,10 +158,7 @@ def read_whole_table(path: Path, schema: pa.Schema) -> pa.Table:
     Raises InputError if the file has other columns, or expands too much.
     """
     with _opened(path) as file:
-        if file.schema_arrow != schema:
-            raise InputError("does not have the columns that this release writes", path=path)
-        pages = read_pages(path, file)
-        _refuse_expansion(path, pages.expanded)
+        pages = _pages_of_table(path, file, schema)
         texts = [field.name for field in schema if field.type == LABEL]
         rows = _rows_at_a_time(pages, _most_expanded(path) // max(len(texts), 1))
         text_bytes, tables = 0, [schema.empty_table()]
@@ -170,6 +168,29 @@ def read_whole_table(path: Path, schema: pa.Schema) -> pa.Table:
             _refuse_expansion(path, text_bytes)
             tables.append(table)
         return pa.concat_tables(tables)
+
+
+def read_encoded_batches(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same table in batches, with labels as dictionaries: a label that repeats is not copied.
+
+    Raises InputError if the file has other columns, or expands too much.
+    """
+    with _opened(path) as plain:
+        _pages_of_table(path, plain, schema)
+    labels = [field.name for field in schema if field.type == LABEL]
+    with _opened(path, read_dictionary=labels) as file:
+        for batch in file.iter_batches(batch_size=4 * _ROWS):
+            batch.validate(full=True)
+            yield batch
+
+
+def _pages_of_table(path: Path, file: pq.ParquetFile, schema: pa.Schema) -> Pages:
+    """The pages of a file. Raises InputError if it has other columns than these, or expands too much."""
+    if file.schema_arrow != schema:
+        raise InputError("does not have the columns that this release writes", path=path)
+    pages = read_pages(path, file)
+    _refuse_expansion(path, pages.expanded)
+    return pages
 
 
 def read_label_and_list(path: Path, label: str, values: str) -> Iterator[tuple[pa.Array, pa.Array]]:

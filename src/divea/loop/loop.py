@@ -308,8 +308,11 @@ class _Loop:
         del solved  # the lists are held twice until here
         self._history.add(latest, settings.model_at(number))
         self.matches = self._history.averaged(visible)
+        del latest
         self.pseudo_seeds = Links.from_pairs([])
-        if self.number < settings.iterations:
+        if self.number == settings.iterations:
+            self._history.clear()
+        else:
             self.pseudo_seeds = choose_pseudo_seeds(
                 self.matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
             )
@@ -373,6 +376,10 @@ class _History:
             self._matches.clear()
         self._model = model
         self._matches = [*self._matches, matches][-self._settings.matching.average :]
+
+    def clear(self) -> None:
+        """Free the memory of the lists after the last iteration."""
+        self._matches.clear()
 
     def averaged(self, visible: AlignmentTask) -> Matches:
         """The mean scores, as ranked lists of the latest iteration's sources."""

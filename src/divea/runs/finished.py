@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from divea.division import Division, load_division
 from divea.errors import InputError
-from divea.formats.parquet import read_whole_table
+from divea.formats.parquet import read_encoded_batches, read_whole_table
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task
 from divea.runs.directory import is_valid_file, read_stored_task
 from divea.runs.journal import read_journal
@@ -22,6 +23,8 @@ from divea.runs.manifest import Manifest
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
 from divea.wording import worded
+
+_TOO_MANY = "holds more than a run of this task can"
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,12 @@ class FinishedRun:
     @property
     def ranked(self) -> pa.Table:
         """Every ranked list; see `divea.runs.tables.RANKED_SCHEMA`."""
-        most = self.task.source.num_entities * self.manifest.settings.output.top
-        return _read(self.path / RANKED, RANKED_SCHEMA, most)
+        return _read(self.path / RANKED, RANKED_SCHEMA, self.most_ranked)
+
+    @property
+    def most_ranked(self) -> int:
+        """The most rows that the ranked lists can have."""
+        return self.task.source.num_entities * self.manifest.settings.output.top
 
 
 def open_finished(path: Path, *, check_large: bool = True) -> FinishedRun:
@@ -110,28 +117,27 @@ class RankedLists:
 
 def read_ranked_lists(run: FinishedRun) -> RankedLists:
     """The ranked lists of a run; ids and ranks are checked."""
-    table = run.ranked
-    source, target = _ids(table["source"], run.task.source), _ids(table["target"], run.task.target)
-    rank = table["rank"].to_numpy()
+    rows = _read_rows(run)
+    source, target, rank = rows.source, rows.target, rows.rank
     first = np.diff(source, prepend=-1) != 0
-    # Lists follow each other, and each is numbered from 1 without gaps.
-    place = np.arange(len(rank)) - np.maximum.accumulate(np.where(first, np.arange(len(rank)), 0))
     sources = source[first]
     by_source = np.argsort(sources)
-    is_valid = (source >= 0).all() and (target >= 0).all() and np.array_equal(rank, place + 1)
+    # Lists follow each other, and each is numbered from 1 without gaps.
+    is_numbered = (rank[first] == 1).all() and (np.diff(rank)[~first[1:]] == 1).all()
     if (
-        not is_valid
+        not ((source >= 0).all() and (target >= 0).all() and is_numbered)
         or len(np.unique(sources)) < len(sources)
         or (rank > run.manifest.settings.output.top).any()
     ):
         raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
-    row = np.cumsum(first) - 1
+    row, place = np.cumsum(first, dtype=np.int32) - 1, rank - 1
     shape = (len(sources), int(rank.max(initial=0)))
     targets, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-    targets[row, place], scores[row, place] = target, table["score"].to_numpy()
-    given = np.flatnonzero(table["given"].to_numpy())
+    targets[row, place], scores[row, place] = target, rows.score
+    given = np.flatnonzero(rows.given)
     # Links are sorted by source: bring the other columns into the same order.
-    given = given[np.argsort(source[given], kind="stable")]
+    order = np.argsort(source[given], kind="stable")
+    given, confidence = given[order], rows.confidence_of_given[order]
     if not (np.diff(source[given]) > 0).all():
         raise InputError("assigns several targets to a source", path=run.path / RANKED)
     not_mutual = np.zeros(len(sources), dtype=bool)
@@ -139,25 +145,51 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     return RankedLists(
         matches,
         Links.from_pairs(np.stack([source[given], target[given]], axis=1)),
-        table["confidence"].to_numpy()[given],
-        table["score"].to_numpy()[given],
+        confidence,
+        rows.score[given],
         rank[given],
     )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of the ranked lists, with ids in place of labels."""
+
+    source: Ids
+    target: Ids
+    rank: npt.NDArray[np.int32]
+    score: npt.NDArray[np.float32]
+    given: npt.NDArray[np.bool_]
+    confidence_of_given: npt.NDArray[np.float64]
+    """The confidence of the rows that are assigned pairs."""
+
+
+def _read_rows(run: FinishedRun) -> _Rows:
+    """Read the ranked lists in batches: their labels would take many times the memory of their ids."""
+    empty = RANKED_SCHEMA.empty_table().to_batches()
+    parts: list[list[np.ndarray]] = [[] for _ in fields(_Rows)]
+    rows = 0
+    for batch in chain(empty, read_encoded_batches(run.path / RANKED, RANKED_SCHEMA)):
+        if (rows := rows + len(batch)) > run.most_ranked:
+            raise InputError(_TOO_MANY, path=run.path / RANKED)
+        given = batch["given"].to_numpy(zero_copy_only=False)
+        confidence = batch["confidence"].to_numpy(zero_copy_only=False)
+        ids = _ids(batch["source"], run.task.source), _ids(batch["target"], run.task.target)
+        columns = *ids, batch["rank"].to_numpy(), batch["score"].to_numpy(), given, confidence[given]
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column)
+    return _Rows(*map(np.concatenate, parts))
 
 
 def _read(path: Path, schema: pa.Schema, most_rows: int) -> pa.Table:
     """A table with these columns and at most this many rows; its size is checked before it is read."""
     table = read_whole_table(path, schema)
     if len(table) > most_rows:
-        raise InputError("holds more than a run of this task can", path=path)
+        raise InputError(_TOO_MANY, path=path)
     return table
 
 
-def _ids(column: pa.ChunkedArray, graph: KnowledgeGraph) -> Ids:
+def _ids(labels: pa.Array, graph: KnowledgeGraph) -> Ids:
     """The id of each label; each distinct label is looked up once."""
-    if not len(column):
-        return np.zeros(0, dtype=np.int32)
-    encoded = column.dictionary_encode()
-    # The chunks share one dictionary: that of the whole column.
-    ids = graph.find(encoded.chunk(0).dictionary)
-    return np.concatenate([ids[chunk.indices.to_numpy(zero_copy_only=False)] for chunk in encoded.chunks])
+    encoded = labels.dictionary_encode()
+    return graph.find(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]

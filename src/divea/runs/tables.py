@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ import pyarrow.parquet as pq
 
 from divea.errors import InputError
 from divea.formats.delimited import check_characters, write_columns
+from divea.formats.parquet_join import join_parquet
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.loop.confidence import Assignment
+from divea.resources.machine import cores
 from divea.runs.layout import MAPPINGS_TSV
 from divea.types import Ids
 
@@ -113,59 +116,67 @@ def write_mappings_tsv(table: pa.Table, path: Path) -> None:
 
 
 def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
-    """Write all ranked lists as Parquet, a block of rows at a time: there may be a hundred million."""
-    with _ranked_parquet(path) as writer:
-        # The file says that it holds plain labels, not dictionaries.
-        writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK})
-        for batch in _made_ahead(_ranked_batches(outcome, task)):
-            writer.write_batch(batch)
+    """Write all ranked lists as Parquet: there may be a hundred million rows.
 
-
-def _made_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, each made in another thread while the one before it is written."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = pool.submit(next, batches, None)
-            yield batch
-
-
-def _ranked_batches(outcome: Outcome, task: AlignmentTask) -> Iterator[pa.RecordBatch]:
-    matches, targets = outcome.matches, _Codes(task.target.num_entities)
-    width = max(matches.target.shape[1], 1)
-    step = max(_ROWS // width, 1)
+    Blocks of rows are encoded on all cores; only a few of them are in memory at a time.
+    """
+    matches = outcome.matches
     order = np.lexsort([matches.source, outcome.subtask_of_row])
-    for start in range(0, len(matches), step):
-        block = order[start : start + step]
-        target = matches.target[block]
-        row, place = np.nonzero(target >= 0)
-        is_given = outcome.assigned[block][row] == target[row, place]
-        confidence = outcome.confidence[block][row]
-        columns = [
-            _labels(task.source, matches.source[block], row),
-            _labels(task.target, *targets.of(target[row, place])),
-            (place + 1).astype(np.int32),
-            matches.score[block][row, place],
-            pa.array(confidence, mask=~is_given | np.isnan(confidence)),
-            outcome.subtask_of_row[block][row],
-            is_given,
-        ]
-        yield pa.record_batch([pa.array(column) for column in columns], schema=_WRITTEN_SCHEMA)
+    lists = max(_ROWS // max(matches.target.shape[1], 1), 1)
+
+    def encoded(first: int) -> pa.Buffer:
+        with pa.BufferOutputStream() as part, _ranked_parquet(part) as writer:
+            # The file says that it holds plain labels, not dictionaries.
+            writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK})
+            if len(order):
+                writer.write_batch(_ranked_batch(outcome, task, order[first : first + lists]))
+            writer.close()
+            return part.getvalue()
+
+    with path.open("wb") as file:
+        join_parquet(_made_ahead(encoded, range(0, max(len(order), 1), lists)), file)
 
 
-class _Codes:
-    """Numbers the distinct ids of many arrays, faster than by sorting each of them."""
+def _made_ahead(make: Callable[[int], pa.Buffer], numbers: Iterable[int]) -> Iterator[pa.Buffer]:
+    """What `make` returns for each number, in order, made in threads while earlier ones are used."""
+    threads = cores()
+    with ThreadPoolExecutor(threads) as pool:
+        made: deque[Future[pa.Buffer]] = deque()
+        for number in numbers:
+            made.append(pool.submit(make, number))
+            if len(made) > 2 * threads:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
 
-    def __init__(self, size: int):
-        self._is_used, self._code = np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32)
 
-    def of(self, ids: Ids) -> tuple[Ids, Ids]:
-        """The distinct ids in order, and the position of each id among them."""
-        self._is_used[ids] = True
-        distinct = np.flatnonzero(self._is_used).astype(np.int32)
-        self._is_used[distinct] = False
-        self._code[distinct] = np.arange(len(distinct), dtype=np.int32)
-        return distinct, self._code[ids]
+def _ranked_batch(outcome: Outcome, task: AlignmentTask, rows: Ids) -> pa.RecordBatch:
+    """The lists of some rows of the matches."""
+    matches = outcome.matches
+    target = matches.target[rows]
+    row, place = np.nonzero(target >= 0)
+    listed = target[row, place]
+    is_given = outcome.assigned[rows][row] == listed
+    confidence = outcome.confidence[rows][row]
+    columns = [
+        _labels(task.source, matches.source[rows], row),
+        _labels(task.target, *_numbered(listed, task.target.num_entities)),
+        (place + 1).astype(np.int32),
+        matches.score[rows][row, place],
+        pa.array(confidence, mask=~is_given | np.isnan(confidence)),
+        outcome.subtask_of_row[rows][row],
+        is_given,
+    ]
+    return pa.record_batch([pa.array(column) for column in columns], schema=_WRITTEN_SCHEMA)
+
+
+def _numbered(ids: Ids, most: int) -> tuple[Ids, Ids]:
+    """The distinct ids in order, and the position of each id among them; faster than by sorting."""
+    is_used, code = np.zeros(most, dtype=bool), np.empty(most, dtype=np.int32)
+    is_used[ids] = True
+    distinct = np.flatnonzero(is_used).astype(np.int32)
+    code[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return distinct, code[ids]
 
 
 def _labels(graph: KnowledgeGraph, ids: Ids, positions: npt.NDArray[np.integer]) -> pa.DictionaryArray:
@@ -180,9 +191,9 @@ _WRITTEN_SCHEMA = pa.schema(
 """How ranked lists are handed to the writer: it need not search for labels that repeat."""
 
 
-def _ranked_parquet(path: Path) -> pq.ParquetWriter:
+def _ranked_parquet(file: pa.NativeFile) -> pq.ParquetWriter:
     return _parquet(
-        path,
+        file,
         _WRITTEN_SCHEMA,
         store_schema=False,
         # Scores hardly ever repeat: a dictionary of them would cost time and a third more space.
@@ -202,10 +213,10 @@ def _stored_schema(schema: pa.Schema) -> str:
     return stored.decode()
 
 
-def _parquet(path: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
+def _parquet(file: Path | pa.NativeFile, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
     # All options are given: a default that changes with a release would change the bytes.
     return pq.ParquetWriter(
-        path,
+        file,
         schema,
         version="2.6",
         data_page_version="1.0",
