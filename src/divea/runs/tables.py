@@ -150,7 +150,7 @@ def _made_ahead(make: Callable[[int], pa.Buffer], numbers: Iterable[int]) -> Ite
             yield made.popleft().result()
 
 
-def _ranked_batch(outcome: Outcome, task: AlignmentTask, rows: Ids) -> pa.RecordBatch:
+def _ranked_batch(outcome: Outcome, task: AlignmentTask, rows: npt.NDArray[np.integer]) -> pa.RecordBatch:
     """The lists of some rows of the matches."""
     matches = outcome.matches
     target = matches.target[rows]
