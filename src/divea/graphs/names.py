@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from divea.graphs.labels import LABEL
+from divea.resources.row_blocks import for_row_blocks
 from divea.types import Ids
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ NAME_PREDICATES = (
 )
 """Predicates of attributes that name an entity, the preferred ones first."""
 
+_LABELS = 1 << 16
+"""Labels of a block."""
+
 LONGEST = 200
 """The most characters of a name that `readable` shows."""
 
@@ -42,10 +46,10 @@ def iri_ends(labels: pa.Array) -> pa.Array:
     >>> iri_ends(pa.array(["http://dbpedia.org/resource/New_York%2C_NY", "Oslo"])).to_pylist()
     ['New York, NY', 'Oslo']
     """
-    ends = pc.replace_substring_regex(labels, r"^.*[/#]([^/#]+)[/#]?$", r"\1")
+    ends = _replaced(labels, r"^.*[/#]([^/#]+)[/#]?$", r"\1")
     # A name may contain a slash, as AC/DC does: where an IRI is in the commonest namespace, all that follows
     # it is the end.
-    namespaces = pc.value_counts(pc.replace_substring_regex(labels, r"[^/#]*[/#]?$", ""))
+    namespaces = pc.value_counts(_replaced(labels, r"[^/#]*[/#]?$", ""))
     if len(namespaces):
         counts = namespaces.field("counts").to_numpy()
         commonest = min(namespaces.field("values").filter(pa.array(counts == counts.max())).to_pylist())
@@ -58,6 +62,18 @@ def iri_ends(labels: pa.Array) -> pa.Array:
     mask = pa.array(is_escaped)
     unescaped = pa.array([unquote(text) for text in ends.filter(mask).to_pylist()], ends.type)
     return pc.replace_with_mask(ends, mask, unescaped)
+
+
+def _replaced(labels: pa.Array, pattern: str, replacement: str) -> pa.Array:
+    """The labels with what matches a regular expression replaced, on all cores."""
+    parts = [labels.slice(first, _LABELS) for first in range(0, max(len(labels), 1), _LABELS)]
+
+    def replace(block: slice) -> None:
+        for at in range(block.start, block.stop):
+            parts[at] = pc.replace_substring_regex(parts[at], pattern, replacement)
+
+    for_row_blocks(replace, len(parts), 1)
+    return pa.concat_arrays(parts)
 
 
 def entity_names(
