@@ -30,6 +30,7 @@ from divea.cli.options import (
     checked_settings,
     given_settings,
     open_task,
+    refined_task,
 )
 from divea.cli.terminal import print_line, print_note
 from divea.errors import InputError
@@ -44,6 +45,14 @@ def align(
     target: Target = None,
     seeds: Seeds = None,
     reviewed: Reviewed = None,
+    refined: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Finished run to refine with --reviewed or more --seeds: it solves only what they change.",
+        ),
+    ] = None,
     source_names: SourceNames = None,
     target_names: TargetNames = None,
     subtasks: Subtasks = None,
@@ -114,6 +123,10 @@ def align(
     Names and attribute values of the graphs are used where there are any (--features). With them, seeds
     can be few, and there may be none. `divea info` shows what a pair of graphs has.
 
+    --from refines a finished run with the verdicts of a review (`divea review`) or with more seeds. The
+    task and the settings are those of that run, and only the last iteration is repeated, in the subtasks
+    that the new pairs concern.
+
     Examples:
 
         divea align pair/task --out run
@@ -126,7 +139,7 @@ def align(
 
         divea align pair/task --out run --config settings.yaml
 
-        divea align pair/task --reviewed sheet.tsv --out run2 --config settings.yaml
+        divea align --from run --reviewed sheet.tsv --out run2
     """
     from divea.config.executor import ExecutorSettings
     from divea.config.given_names import GivenNames
@@ -167,7 +180,14 @@ def align(
     )
     limits = Limits.of(device, memory, gpu_memory)
     read_task = None
-    if (task, source, target, seeds) != (None, None, None, None) or not out.exists():
+    if refined is not None:
+        if (task, source, target) != (None, None, None) or names.tables != (None, None):
+            raise InputError("--from takes the task of the run; name no task, graphs or names beside it")
+        if seeds is None and not reviewed:
+            raise InputError("--from has no effect without --reviewed or more --seeds")
+        _refuse_flags(skip_unknown_seeds, skip_unknown_names, keep_schema)
+        read_task = partial(refined_task, refined, seeds, reviewed or ())
+    elif (task, source, target, seeds) != (None, None, None, None) or not out.exists():
         read_task = partial(
             open_task,
             task,
@@ -200,6 +220,7 @@ def align(
                 executor=executor_settings,
                 listener=progress,
                 folder=folder,
+                refined=refined,
             )
     except KeyboardInterrupt:
         what = f"`divea align --out {out}` continues from here" if is_run(out) else "nothing was done yet"
@@ -213,6 +234,18 @@ def align(
         _print_result(out)
     if failed:
         raise typer.Exit(3)
+
+
+def _refuse_flags(skip_unknown_seeds: bool, skip_unknown_names: bool, keep_schema: bool) -> None:
+    """Raise InputError for an option that has no effect with --from."""
+    flags = {
+        "--skip-unknown-seeds": skip_unknown_seeds,
+        "--skip-unknown-names": skip_unknown_names,
+        "--keep-schema": keep_schema,
+    }
+    for name, is_given in flags.items():
+        if is_given:
+            raise InputError(f"{name} has no effect with --from")
 
 
 def _print_result(out: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.resources.limits import Limits
 from divea.resources.machine import cores, peak_memory
 from divea.runs.checkpoints import RunCheckpoints
-from divea.runs.checksums import divided_further
 from divea.runs.directory import INCOMPLETE, RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
 from divea.runs.evidence import write_evidence
@@ -45,6 +44,7 @@ from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, LOG, MA
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, stored_manifest
 from divea.runs.prepare import prepare
+from divea.runs.refine import Refined, RefinedCheckpoints, open_refined, refines
 from divea.runs.tables import (
     mappings_table,
     tsv_problem,
@@ -86,6 +86,7 @@ def align_in(
     listener: Listener | None = None,
     observe: Observer | None = None,
     folder: str | None = None,
+    refined: Path | None = None,
 ) -> list[FailedJob]:
     """Align a task in a run directory, or continue the run that the directory holds.
 
@@ -102,6 +103,9 @@ def align_in(
         Called with the division and the matches of every iteration: for experiments.
     folder
         The task folder, if the task came from one.
+    refined
+        A finished run to refine: `read_task` returns its task with more seeds or rejected pairs, and the
+        settings are those of that run.
 
     Returns
     -------
@@ -109,6 +113,13 @@ def align_in(
         The jobs that could not be solved.
     """
     stored = stored_manifest(out)
+    before = None
+    if refined is not None:
+        if refined.resolve() == out.resolve():
+            raise InputError("is the run to refine; name another folder for the new run", path=out)
+        before = Manifest.load(refined)
+        _check_unchanged(settings, before, refined)
+        settings, folder = before.settings, before.folder
     if read_task is not None:
         task = read_task()
     elif stored is None:
@@ -116,7 +127,13 @@ def align_in(
     else:
         _check_unchanged(settings, stored, out)
         task, settings, folder = read_stored_task(out, stored), stored.settings, stored.folder
-    requested, notes = prepare(task, settings or Settings(), limits or Limits(), stored=stored, folder=folder)
+    requested, notes = prepare(
+        task, settings or Settings(), limits or Limits(), stored=stored or before, folder=folder
+    )
+    if refined is not None and before is not None:
+        requested = refines(requested, refined, before)
+    elif read_task is None and stored is not None:
+        requested = requested.model_copy(update={"refines": stored.refines})
     with closing(open_run(out, task, requested, stored)) as run:
         del task
         log = Log(out, listener)
@@ -131,8 +148,23 @@ def align_in(
         if run.add_processor(requested.processors[0]):
             kinds = ", then ".join(run.manifest.processors)
             log("note", text=f"continued on another kind of processor ({kinds}): the last digits may differ")
-        with closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers:
-            return _align(run, workers, log, observe, is_finished=is_finished)
+        with (
+            _opened_refined(run.manifest) as earlier,
+            closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers,
+        ):
+            return _align(run, workers, log, observe, is_finished=is_finished, refined=earlier)
+
+
+@contextmanager
+def _opened_refined(manifest: Manifest) -> Iterator[Refined | None]:
+    """The runs that a run of this manifest takes from; None if it refines no other run."""
+    if manifest.refined_folder is None:
+        yield None
+        return
+    with closing(open_refined(Path(manifest.refined_folder))) as refined:
+        if refined.latest.manifest.identity != manifest.refines:
+            raise InputError("is another run than the one that was refined", path=refined.latest.path)
+        yield refined
 
 
 def _log_start(log: Log, run: RunDirectory) -> None:
@@ -173,7 +205,13 @@ def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: Alignme
 
 
 def _align(
-    run: RunDirectory, executor: Executor, log: Log, observe: Observer | None, *, is_finished: bool
+    run: RunDirectory,
+    executor: Executor,
+    log: Log,
+    observe: Observer | None,
+    *,
+    is_finished: bool,
+    refined: Refined | None,
 ) -> list[FailedJob]:
     """Do what is left of a run, and return what could not be solved.
 
@@ -181,7 +219,7 @@ def _align(
     first iteration, and finds what was solved before in the run directory.
     """
     stages = _Stages(log)
-    solver = _Solver(run, executor, log, stages)
+    solver = _Solver(run, executor, log, stages, refined)
 
     def report(iteration: Iteration) -> None:
         solver.report(iteration)
@@ -190,7 +228,9 @@ def _align(
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
     checkpoints = NO_CHECKPOINTS
-    if not is_finished:
+    if refined is not None:
+        checkpoints = RefinedCheckpoints(run, log, solver.failed, refined)
+    elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
     if is_finished:
@@ -231,6 +271,13 @@ class _Stages:
         self.peak_gpu = max(self.peak_gpu, done.peak_gpu_memory)
 
 
+def _what_is_solved_again(again: int, subtasks: int, settings: Settings) -> str:
+    """What a refined run solves, for the user."""
+    share = again / (subtasks * settings.iterations)
+    text = f"{again} of {subtasks} subtasks are solved again, in the last of {settings.iterations} iterations"
+    return f"{text}: {share:.0%} of the work of a new run"
+
+
 @dataclass
 class _Solver:
     """Gives the loop the committed results, has the missing ones solved, and commits them as they arrive."""
@@ -239,6 +286,8 @@ class _Solver:
     executor: Executor
     log: Log
     stages: _Stages
+    refined: Refined | None = None
+    """The runs that this one takes results from, if it refines one."""
     failed: list[FailedJob] = field(default_factory=list)
     _notes: set[str] = field(default_factory=set)
 
@@ -282,7 +331,11 @@ class _Solver:
                     solved |= self._record_failure(job, result)
                     continue
                 self._log_committed(committing)
-                committing = job, result, committer.submit(self._commit, job, result)
+                committing = (
+                    job,
+                    result,
+                    committer.submit(self._commit, job, result.solved, divided=result.divided),
+                )
                 if self.run.manifest.memory is not None:
                     # The limit of the next job is on the whole process, so nothing else may run beside it.
                     self._log_committed(committing)
@@ -302,28 +355,37 @@ class _Solver:
         solved: dict[int, Solved] = {}
         missing = []
         with ThreadPoolExecutor(cores()) as pool:
-            for job, found in zip(jobs, pool.map(self._results_of, jobs), strict=True):
+            for job, found in zip(jobs, pool.map(self.run.results, jobs), strict=True):
                 if found is None:
                     missing.append(job)
                 else:
-                    solved.update(found)
-        return solved, missing
+                    solved.update(found.solved)
+        if self.refined is None or not missing:
+            return solved, missing
+        taken, missing = self._taken_over(missing, self.refined)
+        if not solved:
+            again = sum(len(job.subtasks) for job in missing)
+            self.log(
+                "note", text=_what_is_solved_again(again, again + len(taken), self.run.manifest.settings)
+            )
+        return solved | taken, missing
 
-    def _results_of(self, job: Job) -> dict[int, Solved] | None:
-        """The committed results of a job; None unless all are there: on a GPU they are solved together."""
-        made_from = self.run.made_from(job)
-        for name in (made_from, divided_further(made_from)):
-            found = {item.index: self.run.result(job, item, name) for item in job.subtasks}
-            valid = {index: result for index, result in found.items() if result is not None}
-            if len(valid) == len(found):
-                return valid
-        return None
+    def _taken_over(self, jobs: list[Job], refined: Refined) -> tuple[dict[int, Solved], list[Job]]:
+        """The results that the refined run has, by subtask, and the jobs that it has not solved."""
+        taken: dict[int, Solved] = {}
+        missing = []
+        for job in jobs:
+            found = refined.results(job, self.run)
+            if found is None:
+                missing.append(job)
+                continue
+            self._commit(job, [found.solved[item.index] for item in job.subtasks], divided=found.divided)
+            taken.update(found.solved)
+        return taken, missing
 
-    def _commit(self, job: Job, done: Done) -> None:
-        made_from = self.run.made_from(job)
-        if done.divided:
-            made_from = divided_further(made_from)
-        for subtask, result in zip(job.subtasks, done.solved, strict=True):
+    def _commit(self, job: Job, solved: list[Solved], *, divided: bool) -> None:
+        made_from = self.run.made_from(job, divided=divided)
+        for subtask, result in zip(job.subtasks, solved, strict=True):
             self.run.commit_result(job, subtask, made_from, result)
 
     def _log_committed(self, committing: tuple[Job, Done, Future[None]] | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,13 @@ from divea.graphs import AlignmentTask, load_task, save_task
 from divea.graphs.features import EntityVectors, FeatureRows
 from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
 from divea.runs.archives import read_solved, read_vectors, write_solved, write_vectors
-from divea.runs.checksums import REJECTED, folder_checksum, job_checksum, task_checksums
+from divea.runs.checksums import (
+    REJECTED,
+    divided_further,
+    folder_checksum,
+    job_checksum,
+    task_checksums,
+)
 from divea.runs.journal import Entry, Journal
 from divea.runs.layout import (
     DIVISION,
@@ -46,8 +53,18 @@ ABSENT = "absent"
 """In place of a checksum: the run is complete without this file."""
 
 
+@dataclass(frozen=True)
+class CommittedResults:
+    """The committed results of a job."""
+
+    solved: dict[int, Solved]
+    """By the indices of the subtasks."""
+    divided: bool
+    """Whether memory had run out and a subtask was divided further."""
+
+
 class RunDirectory:
-    """A run that this process works on. Use `open_run` to get one."""
+    """A run that this process works on. Use `open_run` to get one, or `open_to_read`."""
 
     def __init__(self, path: Path, lock: Lock, manifest: Manifest):
         self.path, self.manifest = path, manifest
@@ -65,13 +82,29 @@ class RunDirectory:
         """The folder that executors pass to their workers."""
         return self.path / TASK
 
-    def made_from(self, job: Job) -> str:
+    def made_from(self, job: Job, *, divided: bool = False) -> str:
         """A checksum of everything that a job's results depend on: no result of another run is taken for
         one.
-        """
-        return checksum(self.manifest.identity, job_checksum(job))
 
-    def result(self, job: Job, subtask: Subtask, made_from: str) -> Solved | None:
+        Parameters
+        ----------
+        divided
+            Whether memory ran out and a subtask was divided further.
+        """
+        made_from = checksum(self.manifest.identity, job_checksum(job))
+        return divided_further(made_from) if divided else made_from
+
+    def results(self, job: Job) -> CommittedResults | None:
+        """The committed results of a job; None unless all are there: on a GPU they are solved together."""
+        for divided in (False, True):
+            made_from = self.made_from(job, divided=divided)
+            found = {item.index: self._result(job, item, made_from) for item in job.subtasks}
+            valid = {index: result for index, result in found.items() if result is not None}
+            if len(valid) == len(found):
+                return CommittedResults(valid, divided)
+        return None
+
+    def _result(self, job: Job, subtask: Subtask, made_from: str) -> Solved | None:
         """The committed result of a subtask that was made from this, if there is a valid one."""
         name = result_file(job.iteration, subtask.index, job.fold)
         if not self._is_valid(name, made_from):
@@ -249,6 +282,17 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
                     sweep(folder)
         manifest = _agreed_manifest(path, wanted, stored)
         _keep_task(path, task, manifest)
+        return RunDirectory(path, lock, manifest)
+    except BaseException:
+        lock.close()
+        raise
+
+
+def open_to_read(path: Path) -> RunDirectory:
+    """Open an existing run that another one takes from; it is locked, so that it stays as it is."""
+    manifest = Manifest.load(path)
+    lock = Lock(path)
+    try:
         return RunDirectory(path, lock, manifest)
     except BaseException:
         lock.close()

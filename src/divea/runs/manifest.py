@@ -19,7 +19,7 @@ from divea.runs.layout import FORMAT, MANIFEST
 class Manifest(Group):
     """Everything that decides the result of a run.
 
-    Runs whose manifests are equal, except for `folder` and `stages`, give the same tables.
+    Runs whose manifests are equal, except for folders and `stages`, give the same tables.
     """
 
     settings: Settings
@@ -39,6 +39,10 @@ class Manifest(Group):
     """The kinds of processors that the run was computed on, in order."""
     folder: str | None = None
     """The task folder as it was named. It explains ids in a gold file and decides nothing."""
+    refines: str | None = None
+    """The identity of the run that this one refines, if it does."""
+    refined_folder: str | None = None
+    """Where that run is."""
     stages: list[dict[str, Any]] = Field(default_factory=list)
     """Wall time and peak memory of each stage."""
 
@@ -89,12 +93,14 @@ class Manifest(Group):
         return checksum(json.dumps(self._compared(), sort_keys=True))
 
     def _compared(self) -> dict[str, Any]:
-        plain = {
+        plain: dict[str, Any] = {
             "device": self.device,
             "threads": self.threads,
             "memory": self.memory,
             "subtasks_per_job": self.subtasks_per_job,
         }
+        if self.refines is not None:
+            plain["refined run"] = self.refines
         return {**flattened(self.settings.plain()), **plain, **self.versions, **self.task}
 
 

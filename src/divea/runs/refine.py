@@ -1,0 +1,191 @@
+"""Refining a run: more seeds or rejected pairs are added, and only what they change is solved again.
+
+A refined run starts where the run before it started its last iteration: with the same division, pseudo-seeds,
+lists of earlier iterations and calibration, less what contradicts the new pairs. A job of this iteration that
+is the same as before has its result already. The others hold both ends of a new seed or rejected pair, an end
+that must not be matched any more, or a pseudo-seed that has become impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from divea.division import Division, Subtask, load_division
+from divea.errors import InputError
+from divea.executors import Job
+from divea.formats import read_links
+from divea.formats.sheets import with_verdicts
+from divea.graphs import AlignmentTask, Links
+from divea.graphs.ids import contains
+from divea.loop.checkpoint import Checkpoint
+from divea.loop.confidence import Judged, hold_back
+from divea.runs.checkpoints import RunCheckpoints
+from divea.runs.directory import CommittedResults, RunDirectory, open_to_read, read_stored_task
+from divea.runs.layout import DIVISION
+from divea.runs.log import Log
+from divea.runs.manifest import Manifest
+from divea.types import Ids, Matches
+
+
+@dataclass(frozen=True)
+class Refined:
+    """The runs that a refined run takes from."""
+
+    latest: RunDirectory
+    """The run before: it has the division and the results of the last iteration."""
+    first: RunDirectory
+    """The one that was not refined itself: it has the checkpoints of the earlier iterations."""
+
+    def close(self) -> None:
+        """Release the runs."""
+        self.latest.close()
+        self.first.close()
+
+    def results(self, job: Job, run: RunDirectory) -> CommittedResults | None:
+        """The results of a job of `run`, if the run before solved the same job."""
+        if self.latest.manifest.versions != run.manifest.versions:
+            return None
+        rejected = run.task.rejected.without(self.latest.task.rejected)
+        if any(_has_inside(subtask, rejected) for subtask in job.subtasks):
+            return None
+        return self.latest.results(job)
+
+
+def open_refined(path: Path) -> Refined:
+    """Open a finished run in order to refine it. Raises InputError if something of it is missing."""
+    latest = first = open_to_read(path)
+    try:
+        if not latest.is_finished():
+            raise InputError("is not finished, and only a finished run can be refined", path=path)
+        while first.manifest.refined_folder is not None:
+            before = Path(first.manifest.refined_folder)
+            if not before.is_dir():
+                raise InputError(f"refined {before}, which is not there any more; start a new run", path=path)
+            if first is not latest:
+                first.close()
+            wanted, first = first.manifest.refines, open_to_read(before)
+            if first.manifest.identity != wanted:
+                raise InputError(f"refined another run than the one in {before}; start a new run", path=path)
+    except BaseException:
+        latest.close()
+        first.close()
+        raise
+    return Refined(latest, first)
+
+
+def refines(manifest: Manifest, path: Path, refined: Manifest) -> Manifest:
+    """The manifest of a run that refines the one at `path`."""
+    update = {"refines": refined.identity, "refined_folder": str(path.absolute())}
+    return manifest.model_copy(update=update)
+
+
+def with_more(run: Path, seeds: Path | None, sheets: Sequence[str | Path]) -> AlignmentTask:
+    """The task of a run with the seeds of a file and the verdicts of sheets in addition.
+
+    Raises InputError if they add nothing, or contradict what the run knows.
+    """
+    manifest = Manifest.load(run)
+    task = read_stored_task(run, manifest)
+    more = task
+    if seeds is not None:
+        folder = None if manifest.folder is None or not Path(manifest.folder).is_dir() else manifest.folder
+        more = replace(more, seeds=more.seeds.union(read_links(seeds, task, folder)))
+    if sheets:
+        more = with_verdicts(more, sheets)
+    if (len(more.seeds), len(more.rejected)) == (len(task.seeds), len(task.rejected)):
+        raise InputError("nothing to refine: the run knows all of these seeds and verdicts", path=run)
+    return more
+
+
+class RefinedCheckpoints(RunCheckpoints):
+    """The checkpoints of a refined run: what it does not have itself comes from the runs before."""
+
+    def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], refined: Refined):
+        super().__init__(run, log, failed)
+        self._refined = refined
+        self._before = RunCheckpoints(refined.first, log, failed)
+
+    def latest(self, fold: int, task: AlignmentTask) -> Checkpoint | None:
+        settings, first = self._run.manifest.settings, self._refined.first
+        if fold or settings.iterations == 1:
+            return super().latest(fold, task)
+        visible = first.task
+        if settings.calibrates:
+            visible, _ = hold_back(first.task, settings.confidence.held_back, settings.random_seed)
+        found = self._before.latest(fold, visible)
+        if found is None or found.iteration != settings.iterations - 2:
+            raise InputError("its iterations were removed or are damaged; start a new run", path=first.path)
+        return replace(
+            found,
+            pseudo_seeds=found.pseudo_seeds.without(self._run.task.rejected),
+            matches=tuple(without_pairs(matches, self._run.task.rejected) for matches in found.matches),
+        )
+
+    def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
+        found = super().division(fold, iteration, task)
+        if found is not None or fold:
+            return found
+        division = load_division(self._refined.latest.path / DIVISION, task)
+        adapted = without_new_anchors(division, task)
+        self.keep_division(fold, iteration, adapted)
+        return adapted
+
+    def judged(self, fold: int) -> Judged | None:
+        return super().judged(fold) or self._before.judged(fold)
+
+
+def without_new_anchors(division: Division, task: AlignmentTask) -> Division:
+    """The division without unmatched entities and candidates that are anchors of the task by now."""
+    subtasks = (
+        replace(
+            subtask,
+            unmatched=_without(subtask.unmatched, task.seeds.source),
+            candidates=_without(subtask.candidates, task.seeds.target),
+        )
+        for subtask in division.subtasks
+    )
+    return replace(division, subtasks=tuple(subtasks))
+
+
+def without_pairs(matches: Matches, rejected: Links) -> Matches:
+    """The ranked lists without some pairs; the rest of a list moves up.
+
+    >>> lists = Matches(np.array([4]), np.array([[1, 2, 3]]), np.float32([[.9, .5, .1]]), np.array([True]))
+    >>> without_pairs(lists, Links.from_pairs([(4, 1)])).target.tolist()
+    [[2, 3, -1]]
+    """
+    is_rejected = _listed(matches, rejected)
+    rows = np.flatnonzero(is_rejected.any(axis=1))
+    if not len(rows):
+        return matches
+    target, score, mutual = matches.target.copy(), matches.score.copy(), matches.mutual.copy()
+    # A list that loses its first target has another best match, of which nothing is known.
+    mutual[rows[is_rejected[rows, 0]]] = False
+    target[is_rejected], score[is_rejected] = -1, -np.inf
+    order = np.argsort(is_rejected[rows], axis=1, kind="stable")
+    target[rows] = np.take_along_axis(target[rows], order, axis=1)
+    score[rows] = np.take_along_axis(score[rows], order, axis=1)
+    return Matches(matches.source, target, score, mutual)
+
+
+def _listed(matches: Matches, pairs: Links) -> np.ndarray:
+    """Where the ranked lists hold one of the pairs."""
+    found = np.zeros(matches.target.shape, dtype=bool)
+    concerned = np.flatnonzero(np.isin(matches.source, pairs.source))
+    keys = matches.source[concerned].astype(np.int64)[:, None] << 32 | matches.target[concerned]
+    found[concerned] = np.isin(keys, pairs.source.astype(np.int64) << 32 | pairs.target)
+    return found & (matches.target >= 0)
+
+
+def _without(ids: Ids, anchors: Ids) -> Ids:
+    return np.setdiff1d(ids, anchors, assume_unique=True)
+
+
+def _has_inside(subtask: Subtask, pairs: Links) -> bool:
+    """Whether a subtask holds both ends of one of the pairs."""
+    in_source = contains(subtask.source_entities, pairs.source)
+    return bool((in_source & contains(subtask.target_entities, pairs.target)).any())
