@@ -3,8 +3,9 @@
 A run of structure alone writes a sheet. Gold plays the reviewer, who knows the counterpart of every source
 entity in gold: a right pair is accepted, and for a wrong one the true target is named. If only the target is
 in gold, the pair is rejected; if neither end is, the row stays empty, as gold cannot judge it. The task is
-aligned again with the sheet, and for comparison with as many random test links as seeds. All results are
-compared on the same links: those that are in no sheet and in none of the random draws.
+aligned again with the sheet, and for comparison with as many random test links as seeds. The run is also
+refined with the sheet, which repeats only a part of the work. All results are compared on the same links:
+those that are in no sheet and in none of the random draws.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from benchmarks.common import DBP15K, DataSet, Figures, Needs, Value, add_data, 
 from benchmarks.common.curation import Labelled, aligned, filled_in, hits_at_1, random_links, without_sources
 from divea.api import Alignment
 from divea.graphs import AlignmentTask, Links
+from divea.io import read_lines
+from divea.runs.layout import LOG
 
 NEEDS = Needs("DBP15K", "CPU or GPU", "10 min (CPU)")
 
@@ -44,6 +47,8 @@ def run(options: argparse.Namespace) -> Figures:
         "not judged",
         "hits@1 of the rest",
         "gain",
+        "seconds",
+        "solved again",
     )
     table = figures.table("review", dict.fromkeys(columns, ""))
     for name in options.sets:
@@ -64,11 +69,19 @@ def compare(task: AlignmentTask, test: Links, options: argparse.Namespace) -> li
         labelled = np.concatenate([reviewed.sources, *(draw.source for draw in draws)])
         rest = without_sources(test, labelled)
         base = hits_at_1(before, rest)
-        rows: list[dict[str, Value]] = [{"labels": "none", "hits@1 of the rest": base, "gain": 0.0}]
+        rows: list[dict[str, Value]] = [
+            {"labels": "none", "hits@1 of the rest": base, "gain": 0.0, "seconds": _seconds(before)}
+        ]
         after = aligned(task, Path(folder) / "reviewed", options, [sheet])
         say(f"reviewed: {hits_at_1(after, rest):.4f}, before {base:.4f}; {reviewed.counts}")
         _refuse_rejected(after, reviewed)
-        rows.append({"labels": "review", **reviewed.counts, **_gain(hits_at_1(after, rest), base)})
+        seconds = {"seconds": _seconds(after)}
+        rows.append({"labels": "review", **reviewed.counts, **_gain(hits_at_1(after, rest), base), **seconds})
+        refined = before.refine(sheet, out=Path(folder) / "refined", device=options.device, progress=False)
+        say(f"refined: {hits_at_1(refined, rest):.4f}")
+        _refuse_rejected(refined, reviewed)
+        cost = {"seconds": _seconds(refined), "solved again": _solved(refined)}
+        rows.append({"labels": "refined", **_gain(hits_at_1(refined, rest), base), **cost})
         found = []
         for number, draw in enumerate(draws):
             again = AlignmentTask(task.source, task.target, task.seeds.union(draw))
@@ -84,6 +97,19 @@ def compare(task: AlignmentTask, test: Links, options: argparse.Namespace) -> li
 
 def _gain(hits: float, base: float) -> dict[str, Value]:
     return {"hits@1 of the rest": hits, "gain": hits - base}
+
+
+def _seconds(alignment: Alignment) -> float:
+    """The time from the start of a run to its tables."""
+    times = [event["time"] for event in read_lines(alignment.path / LOG)]
+    return float(times[-1] - times[0])
+
+
+def _solved(alignment: Alignment) -> int:
+    """The number of subtasks that a run solved."""
+    return sum(
+        len(event["subtasks"]) for event in read_lines(alignment.path / LOG) if event["event"] == "solved"
+    )
 
 
 def _refuse_rejected(after: Alignment, reviewed: Labelled) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from importlib import import_module
@@ -39,6 +39,7 @@ from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
 from divea.runs.html import as_html
 from divea.runs.log import Listener
 from divea.runs.progress import Progress
+from divea.runs.refine import with_more
 
 if TYPE_CHECKING:
     import pandas
@@ -62,6 +63,7 @@ class Alignment:
     def __init__(self, run: str | Path):
         self._run = open_finished(usable_path(run))
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._before: Alignment | None = None
 
     @property
     def path(self) -> Path:
@@ -287,6 +289,59 @@ class Alignment:
         """
         return review(self._run, self._ranked_lists, path, pairs, for_spreadsheet=for_spreadsheet)
 
+    def refine(
+        self,
+        reviewed: str | Path | Sequence[str | Path] = (),
+        *,
+        seeds: Any = None,
+        out: str | Path | None = None,
+        executor: ExecutorSettings | str = "auto",
+        workers: int | None = None,
+        device: str = "auto",
+        memory: int | str | None = None,
+        gpu_memory: int | str | None = None,
+        progress: bool | None = None,
+    ) -> Alignment:
+        """Align again with more seeds or with verdicts, and solve only what they change.
+
+        The settings stay the same. Only the last iteration is repeated, in the subtasks that the new pairs
+        concern. If the new pairs are many beside the seeds, `align` finds more, because all its iterations
+        learn from them.
+
+        Parameters
+        ----------
+        reviewed
+            A review sheet with verdicts, or several.
+        seeds
+            More seeds: a file, a table with the columns source and target, a dict, or pairs of labels.
+        out
+            The new run directory; without it, the run lies in a temporary folder. The new run takes from this
+            one until it is finished, and so do refinements of it.
+        executor, workers, device, memory, gpu_memory, progress
+            As in `align`.
+
+        Examples
+        --------
+        >>> alignment.review("sheet.tsv")  # doctest: +SKIP
+        >>> better = alignment.refine("sheet.tsv", out="run2")  # doctest: +SKIP
+        """
+        sheets = [reviewed] if isinstance(reviewed, str | Path) else list(reviewed)
+        if seeds is None and not sheets:
+            raise InputError("nothing to refine with: give sheets with verdicts, or seeds")
+        path = self._run.path
+        refined = _align_in(
+            lambda: with_more(path, seeds, sheets),
+            None,
+            out=out,
+            executor=_executor_settings(executor, workers),
+            limits=Limits.of(device, memory, gpu_memory),
+            progress=progress,
+            refined=path,
+        )
+        # A temporary run must stay as long as one that takes from it.
+        refined._before = self
+        return refined
+
     @property
     def _task_folder(self) -> Path | None:
         """The folder that the task was read from, if it still exists."""
@@ -378,15 +433,6 @@ def align(
     chosen = Settings.of(settings, {**changes, **names.settings})
     names.require_effect(chosen)
     limits = Limits.of(device, memory, gpu_memory)
-    if isinstance(executor, str):
-        given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
-        executor_settings: ExecutorSettings = ExecutorSettings.checked(given)
-    elif not isinstance(executor, ExecutorSettings):
-        raise InputError(f"executor: expected a name or ExecutorSettings; found {executor!r}")
-    elif workers is not None:
-        raise InputError("workers: give them in the executor settings")
-    else:
-        executor_settings = executor
     folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
 
     sheets = [reviewed] if isinstance(reviewed, str | Path) else list(reviewed)
@@ -398,11 +444,53 @@ def align(
             found = with_names(read_task(task), *names.tables)
         return with_verdicts(found, sheets) if sheets else found
 
+    return _align_in(
+        read,
+        chosen,
+        out=out,
+        executor=_executor_settings(executor, workers),
+        limits=limits,
+        progress=progress,
+        folder=folder,
+    )
+
+
+def _executor_settings(executor: ExecutorSettings | str, workers: int | None) -> ExecutorSettings:
+    if isinstance(executor, str):
+        given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
+        settings: ExecutorSettings = ExecutorSettings.checked(given)
+        return settings
+    if not isinstance(executor, ExecutorSettings):
+        raise InputError(f"executor: expected a name or ExecutorSettings; found {executor!r}")
+    if workers is not None:
+        raise InputError("workers: give them in the executor settings")
+    return executor
+
+
+def _align_in(
+    read: Callable[[], AlignmentTask],
+    settings: Settings | None,
+    *,
+    out: str | Path | None,
+    executor: ExecutorSettings,
+    limits: Limits,
+    progress: bool | None,
+    folder: str | None = None,
+    refined: Path | None = None,
+) -> Alignment:
+    """Align in a run directory, or in a temporary folder that goes with the alignment."""
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")
     with _shown(progress) as listener:
         failed = align_in(
-            run, read, chosen, limits=limits, executor=executor_settings, listener=listener, folder=folder
+            run,
+            read,
+            settings,
+            limits=limits,
+            executor=executor,
+            listener=listener,
+            folder=folder,
+            refined=refined,
         )
     if failed:
         raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")

@@ -47,5 +47,6 @@ def review(
         lists = read_ranked_lists(finished)
         table = write_review(finished, lists, out, pairs, for_spreadsheet=for_spreadsheet)
     print_line(
-        f"{out}: {len(table)} of {len(lists.assigned)} pairs; judge them, then align with --reviewed {out}"
+        f"{out}: {len(table)} of {len(lists.assigned)} pairs; judge them, then: "
+        f"divea align --from {run} --reviewed {out} --out NEW"
     )

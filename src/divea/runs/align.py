@@ -119,6 +119,9 @@ def align_in(
             raise InputError("is the run to refine; name another folder for the new run", path=out)
         before = Manifest.load(refined)
         _check_unchanged(settings, before, refined)
+        if stored is None:
+            # What is missing must show before there is a new run.
+            open_refined(refined).close()
         settings, folder = before.settings, before.folder
     if read_task is not None:
         task = read_task()
@@ -190,7 +193,7 @@ def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path) -> 
     ]
     if differences:
         what = f"is a run with other settings ({'; '.join(differences)})"
-        raise InputError(f"{what}; name another folder to start a new run", path=run)
+        raise InputError(f"{what}; to change them, start a new run in another folder", path=run)
 
 
 def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
@@ -274,8 +277,8 @@ class _Stages:
 def _what_is_solved_again(again: int, subtasks: int, settings: Settings) -> str:
     """What a refined run solves, for the user."""
     share = again / (subtasks * settings.iterations)
-    text = f"{again} of {subtasks} subtasks are solved again, in the last of {settings.iterations} iterations"
-    return f"{text}: {share:.0%} of the work of a new run"
+    which = f"in the last of {settings.iterations} iterations" if settings.iterations > 1 else "once"
+    return f"solves {again} of {subtasks} subtasks again, {which}: {share:.0%} of the work of a new run"
 
 
 @dataclass

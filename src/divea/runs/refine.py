@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,21 @@ from divea.division import Division, Subtask, load_division
 from divea.errors import InputError
 from divea.executors import Job
 from divea.formats import read_links
+from divea.formats.make_task import links_of
 from divea.formats.sheets import with_verdicts
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.ids import contains
+from divea.io import usable_path
 from divea.loop.checkpoint import Checkpoint
 from divea.loop.confidence import Judged, hold_back
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.directory import CommittedResults, RunDirectory, open_to_read, read_stored_task
-from divea.runs.layout import DIVISION
+from divea.runs.layout import DIVISION, learned_file
 from divea.runs.log import Log
 from divea.runs.manifest import Manifest
 from divea.types import Ids, Matches
+
+_REMOVED = "cannot be refined, because its iterations were removed or are damaged; start a new run"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ def open_refined(path: Path) -> Refined:
             wanted, first = first.manifest.refines, open_to_read(before)
             if first.manifest.identity != wanted:
                 raise InputError(f"refined another run than the one in {before}; start a new run", path=path)
+        iterations = first.manifest.settings.iterations
+        if iterations > 1 and first.valid_checksum(learned_file(iterations - 2)) is None:
+            raise InputError(_REMOVED, path=first.path)
     except BaseException:
         latest.close()
         first.close()
@@ -83,17 +91,24 @@ def refines(manifest: Manifest, path: Path, refined: Manifest) -> Manifest:
     return manifest.model_copy(update=update)
 
 
-def with_more(run: Path, seeds: Path | None, sheets: Sequence[str | Path]) -> AlignmentTask:
-    """The task of a run with the seeds of a file and the verdicts of sheets in addition.
+def with_more(run: Path, seeds: Any, sheets: Sequence[str | Path]) -> AlignmentTask:
+    """The task of a run with more seeds and with the verdicts of sheets.
 
     Raises InputError if they add nothing, or contradict what the run knows.
+
+    Parameters
+    ----------
+    seeds
+        A file, or an object as in `divea.make_task`; None for none.
     """
     manifest = Manifest.load(run)
     task = read_stored_task(run, manifest)
     more = task
-    if seeds is not None:
+    if isinstance(seeds, str | Path):
         folder = None if manifest.folder is None or not Path(manifest.folder).is_dir() else manifest.folder
-        more = replace(more, seeds=more.seeds.union(read_links(seeds, task, folder)))
+        more = replace(more, seeds=more.seeds.union(read_links(usable_path(seeds), task, folder)))
+    elif seeds is not None:
+        more = replace(more, seeds=more.seeds.union(links_of(seeds, task.source, task.target, where="seeds")))
     if sheets:
         more = with_verdicts(more, sheets)
     if (len(more.seeds), len(more.rejected)) == (len(task.seeds), len(task.rejected)):
@@ -118,7 +133,7 @@ class RefinedCheckpoints(RunCheckpoints):
             visible, _ = hold_back(first.task, settings.confidence.held_back, settings.random_seed)
         found = self._before.latest(fold, visible)
         if found is None or found.iteration != settings.iterations - 2:
-            raise InputError("its iterations were removed or are damaged; start a new run", path=first.path)
+            raise InputError(_REMOVED, path=first.path)
         return replace(
             found,
             pseudo_seeds=found.pseudo_seeds.without(self._run.task.rejected),
