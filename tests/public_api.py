@@ -77,6 +77,9 @@ def use_alignment(alignment: divea.Alignment, gold: divea.Links, folder: Path) -
     assert len(alignment.to_pandas()) == alignment.to_polars().height == alignment.mappings.num_rows
     sheet = alignment.review(folder / "sheet.tsv", pairs=2, for_spreadsheet=True)
     assert 0 < sheet.num_rows <= 2
+    more = divea.Links.from_pairs(gold.pairs[:1])
+    refined: divea.Alignment = alignment.refine(seeds=more, out=folder / "refined", device="cpu")
+    assert len(refined.task.seeds) == len(task.seeds) + 1
     assert divea.suggest(task, folder / "labels.tsv", 1).num_rows == 1
     assert divea.suggest(path, folder / "labels.tsv", entities=1, for_spreadsheet=True).num_rows == 1
     first: str = alignment.mappings["source"][0].as_py()

@@ -290,13 +290,13 @@ def test_gold_plays_the_reviewer_and_names_counterparts():
         pairs=15, seeds=1, subtasks=1, device="cpu", start=0.2, labels=6, rounds=2, set=["iterations=2"]
     )
     test = PAIR.gold.without(PAIR.task.seeds)
-    before, reviewed, random = review.compare(PAIR.task, test, options)
+    before, reviewed, refined, random = review.compare(PAIR.task, test, options)
     judged = [reviewed.get(kind, 0) for kind in ("accepted", "corrected", "rejected", "not judged")]
     assert sum(judged) == 15 and judged[0] + judged[1] > 5
-    assert random["accepted"] == 15 and before["gain"] == 0
+    assert random["accepted"] == 15 and before["gain"] == 0 and refined["solved again"] == 1
     start, suggested, random = suggest.compare(PAIR.task, PAIR.gold, 0, options)
     assert start["seeds"] == round(0.2 * len(PAIR.gold))
     assert suggested["seeds"] == start["seeds"] + 12 - suggested["wasted"]
     assert random["seeds"] == start["seeds"] + 12
-    for row in (before, reviewed, start, suggested, random):
+    for row in (before, reviewed, refined, start, suggested, random):
         assert 0 <= row["hits@1 of the rest"] <= 1

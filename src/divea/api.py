@@ -272,7 +272,7 @@ class Alignment:
         """Write the pairs that are worth a person's time as a sheet, the most valuable first.
 
         A person fills in the column verdict: accept, reject, or the label of the right target. The sheet
-        then goes into `align(task, reviewed=path)`. Returns the table that was written.
+        then goes into `refine`, or into `align(task, reviewed=path)`. Returns the table that was written.
 
         Parameters
         ----------

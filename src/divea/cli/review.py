@@ -24,8 +24,8 @@ def review(
 
     Fill in the column `verdict`: accept, reject, or the label of the right target (one of the columns
     other_1, other_2, ... or any other entity of the target graph). Leave it empty if you do not know. Then
-    align again with `divea align ... --reviewed SHEET`: accepted pairs become seeds, and rejected ones never
-    match again.
+    refine the run with `divea align --from RUN --reviewed SHEET --out NEW`: accepted pairs become seeds, and
+    rejected ones never match again.
 
     In a .sssom.tsv file, write Not into predicate_modifier to reject a row, and your name into
     reviewer_label to accept it.

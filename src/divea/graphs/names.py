@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from divea.graphs.labels import LABEL
-from divea.resources.row_blocks import for_row_blocks
 from divea.types import Ids
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NAME_PREDICATES = (
 """Predicates of attributes that name an entity, the preferred ones first."""
 
 _LABELS = 1 << 16
-"""Labels of a block."""
+"""Labels that a thread takes at a time."""
 
 LONGEST = 200
 """The most characters of a name that `readable` shows."""
@@ -65,15 +65,11 @@ def iri_ends(labels: pa.Array) -> pa.Array:
 
 
 def _replaced(labels: pa.Array, pattern: str, replacement: str) -> pa.Array:
-    """The labels with what matches a regular expression replaced, on all cores."""
+    """The labels with what matches a regular expression replaced, in several threads."""
     parts = [labels.slice(first, _LABELS) for first in range(0, max(len(labels), 1), _LABELS)]
-
-    def replace(block: slice) -> None:
-        for at in range(block.start, block.stop):
-            parts[at] = pc.replace_substring_regex(parts[at], pattern, replacement)
-
-    for_row_blocks(replace, len(parts), 1)
-    return pa.concat_arrays(parts)
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda part: pc.replace_substring_regex(part, pattern, replacement), parts)
+        return pa.concat_arrays(found)
 
 
 def entity_names(
