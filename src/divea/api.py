@@ -63,7 +63,8 @@ class Alignment:
     def __init__(self, run: str | Path):
         self._run = open_finished(usable_path(run))
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._before: Alignment | None = None
+        self._needed: list[tempfile.TemporaryDirectory[str] | None] = []
+        """Temporary folders of the runs that this one takes from when it is refined."""
 
     @property
     def path(self) -> Path:
@@ -294,6 +295,7 @@ class Alignment:
         reviewed: str | Path | Sequence[str | Path] = (),
         *,
         seeds: Any = None,
+        skip_unknown_seeds: bool = False,
         out: str | Path | None = None,
         executor: ExecutorSettings | str = "auto",
         workers: int | None = None,
@@ -314,9 +316,11 @@ class Alignment:
             A review sheet with verdicts, or several.
         seeds
             More seeds: a file, a table with the columns source and target, a dict, or pairs of labels.
+        skip_unknown_seeds
+            Leave out seeds of unknown entities.
         out
-            The new run directory; without it, the run lies in a temporary folder. The new run takes from this
-            one until it is finished, and so do refinements of it.
+            The new run directory; without it, the run lies in a temporary folder. Keep this run until the new
+            one is finished, and as long as you want to refine the new one.
         executor, workers, device, memory, gpu_memory, progress
             As in `align`.
 
@@ -325,21 +329,20 @@ class Alignment:
         >>> alignment.review("sheet.tsv")  # doctest: +SKIP
         >>> better = alignment.refine("sheet.tsv", out="run2")  # doctest: +SKIP
         """
-        sheets = [reviewed] if isinstance(reviewed, str | Path) else list(reviewed)
+        sheets = _sheets(reviewed)
         if seeds is None and not sheets:
             raise InputError("nothing to refine with: give sheets with verdicts, or seeds")
         path = self._run.path
         refined = _align_in(
-            lambda: with_more(path, seeds, sheets),
+            lambda: with_more(path, seeds, sheets, skip_unknown_seeds=skip_unknown_seeds),
             None,
             out=out,
             executor=_executor_settings(executor, workers),
             limits=Limits.of(device, memory, gpu_memory),
             progress=progress,
-            refined=path,
+            refines=path,
         )
-        # A temporary run must stay as long as one that takes from it.
-        refined._before = self
+        refined._needed = [*self._needed, self._temporary]
         return refined
 
     @property
@@ -435,7 +438,7 @@ def align(
     limits = Limits.of(device, memory, gpu_memory)
     folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
 
-    sheets = [reviewed] if isinstance(reviewed, str | Path) else list(reviewed)
+    sheets = _sheets(reviewed)
 
     def read() -> AlignmentTask:
         if isinstance(task, AlignmentTask):
@@ -453,6 +456,14 @@ def align(
         progress=progress,
         folder=folder,
     )
+
+
+def _sheets(reviewed: Any) -> list[str | Path]:
+    if isinstance(reviewed, str | Path):
+        return [reviewed]
+    if not isinstance(reviewed, Sequence) or not all(isinstance(sheet, str | Path) for sheet in reviewed):
+        raise InputError(f"reviewed: expected a sheet or a list of sheets; found {shown_value(reviewed)}")
+    return list(reviewed)
 
 
 def _executor_settings(executor: ExecutorSettings | str, workers: int | None) -> ExecutorSettings:
@@ -476,7 +487,7 @@ def _align_in(
     limits: Limits,
     progress: bool | None,
     folder: str | None = None,
-    refined: Path | None = None,
+    refines: Path | None = None,
 ) -> Alignment:
     """Align in a run directory, or in a temporary folder that goes with the alignment."""
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
@@ -490,7 +501,7 @@ def _align_in(
             executor=executor,
             listener=listener,
             folder=folder,
-            refined=refined,
+            refines=refines,
         )
     if failed:
         raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")

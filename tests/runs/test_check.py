@@ -79,3 +79,21 @@ def test_a_finished_run_needs_no_results(folder, tmp_path, harm):
     harm(run / "iteration-0/subtask-00001.npz")
     ended = divea("check", run)
     assert ended.code == 0 and "1 of iterations are not, which a finished run does not need" in ended.out
+
+
+def test_a_run_without_any_candidate_is_valid(tmp_path):
+    """All targets are anchors, so that there is no ranked list with a row."""
+    (tmp_path / "a.tsv").write_text("a\tr\tb\nb\tr\tc\nc\ts\ta\nd\tr\ta\n")
+    (tmp_path / "b.tsv").write_text("x\tr\ty\ny\tr\tz\nz\ts\tx\n")
+    (tmp_path / "seeds.tsv").write_text("a\tx\nb\ty\nc\tz\n")
+    files = [
+        "--source",
+        tmp_path / "a.tsv",
+        "--target",
+        tmp_path / "b.tsv",
+        "--seeds",
+        tmp_path / "seeds.tsv",
+    ]
+    assert divea("align", *files, "--out", tmp_path / "run").code == 0
+    ended = divea("check", tmp_path / "run")
+    assert ended.code == 0 and "ranked.parquet: 0 ranked lists" in ended.out, ended

@@ -65,6 +65,7 @@ def test_an_unchanged_copy_is_accepted(original, forged):
         with_first("rank", -1),
         with_first("source", "../../etc/passwd"),
         with_first("target", "no such entity"),
+        *(with_first(name, None) for name in ("source", "target", "rank", "score", "subtask", "given")),
         lambda table: table.set_column(6, "given", pa.array([True] * len(table))),
         lambda table: table.drop_columns(["given"]),
         lambda table: pa.concat_tables([table, table]),

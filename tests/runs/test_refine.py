@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from contextlib import closing
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from divea.errors import InputError
 from divea.graphs import Links, load_task
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.runs.layout import DIVISION, RANKED, TASK
-from divea.runs.refine import Refined, without_new_anchors, without_pairs
+from divea.runs.refine import Before, open_before, without_new_anchors, without_pairs
 from divea.types import Matches
 from tests.command_line import divea as command
 from tests.runs.crashing import Crasher
@@ -118,7 +119,7 @@ def test_what_is_taken_over_is_what_would_have_been_solved(finished, tmp_path, m
     """The oracle: the same refinement that takes no result over ends with the same bytes."""
     folder, _, _ = finished
     refine(folder, tmp_path / "run2")
-    monkeypatch.setattr(Refined, "results", lambda *_: None)
+    monkeypatch.setattr(Before, "results", lambda *_: None)
     refine(folder, tmp_path / "all", "--executor", "inline")
     assert solved_now(tmp_path / "all") == SUBTASKS > solved_now(tmp_path / "run2")
     assert tables(tmp_path / "all") == tables(tmp_path / "run2")
@@ -171,7 +172,7 @@ def test_features_learn_from_all_seeds(tmp_path):
     seeds = tmp_path / "more.tsv"
     seeds.write_text(f"{assigned['source']}\t{assigned['target']}\n")
     refined = command("align", "--from", tmp_path / "run", "--seeds", seeds, "--out", tmp_path / "run2")
-    assert refined.code == 0 and "of 2 subtasks again, in the last of 2 iterations" in refined.err
+    assert refined.code == 0 and "solves 2 of 2 subtasks again, in the last of 2 iterations" in refined.err
 
 
 @pytest.fixture(scope="module")
@@ -186,13 +187,13 @@ def test_killed_at_journal_lines(crash, finished, tmp_path):
     refine(folder, tmp_path / "run2")
     run = tmp_path / "killed"
     arguments = ["align", "--from", folder / "run", "--reviewed", folder / "sheet.tsv", "--device", "cpu"]
-    for point in (1, 2, 4, 6):
-        for how in ("before", "torn", "line", "after"):
-            assert crash([*arguments, "--out", run], at=point, how=how) == -signal.SIGKILL
-            shutil.rmtree(run, ignore_errors=how == "before")
-    assert crash([*arguments, "--out", run], at=5, how="after") == -signal.SIGKILL
-    assert crash(["align", "--out", run]) == 0
-    assert tables(run) == tables(tmp_path / "run2")
+    expected = tables(tmp_path / "run2")
+    for point, how in enumerate(("before", "torn", "line", "after", "torn", "after"), start=1):
+        assert crash([*arguments, "--out", run], at=point, how=how) == -signal.SIGKILL
+        again = ["align"] if point % 2 else arguments
+        assert crash([*again, "--out", run]) == 0
+        assert tables(run) == expected
+        shutil.rmtree(run)
 
 
 def test_alignments_are_refined_in_python(tmp_path):
@@ -207,6 +208,9 @@ def test_alignments_are_refined_in_python(tmp_path):
     assert again.path == tmp_path / "run" and len(again.task.seeds) == len(refined.task.seeds) + 1
     with pytest.raises(InputError, match="nothing to refine with"):
         again.refine()
+    for nonsense in (None, 5, [3]):
+        with pytest.raises(InputError, match="reviewed: expected a sheet"):
+            again.refine(nonsense)
     with pytest.raises(InputError, match="the run knows all of these"):
         again.refine(seeds=seeds)
     with pytest.raises(InputError, match="more than one seed"):
@@ -245,6 +249,10 @@ def test_what_is_missing_is_named(finished, tmp_path):
     ended = command("align", "--from", run, *sheet, "--out", tmp_path / "run2")
     assert ended.code == (2 if removed else 0)
     assert ("iterations were removed" in ended.err) == bool(removed)
+    for fold in run.glob("fold-2"):
+        shutil.rmtree(fold)
+        ended = command("align", "--from", run, *sheet, "--out", tmp_path / "run4")
+        assert ended.code == 2 and "iterations were removed" in ended.err
     (run / "mappings.parquet").unlink()
     ended = command("align", "--from", run, *sheet, "--out", tmp_path / "run3")
     assert ended.code == 2 and "only a finished run can be refined" in ended.err
@@ -264,6 +272,41 @@ def test_a_run_that_lost_the_one_before_says_so(finished, tmp_path):
     more = write_sheet(tmp_path / "more.tsv", GOLD.pairs[-1:], [])
     ended = command("align", "--from", tmp_path / "run2", "--reviewed", more, "--out", tmp_path / "run3")
     assert ended.code == 2 and "is not there any more" in ended.err and not (tmp_path / "run3").exists()
+
+
+def test_a_killed_run_continues_when_the_one_before_was_moved(crash, finished, tmp_path):
+    folder, _, _ = finished
+    before, moved, run = tmp_path / "before", tmp_path / "moved", tmp_path / "run"
+    shutil.copytree(folder / "run", before)
+    given = ["--reviewed", folder / "sheet.tsv", "--device", "cpu", "--out", run]
+    assert crash(["align", "--from", before, *given], at=3, how="after") == -signal.SIGKILL
+    before.rename(moved)
+    ended = command("align", "--out", run)
+    assert ended.code == 2 and "name its new place with --from" in ended.err
+    assert crash(["align", "--from", moved, *given]) == 0
+    refine(folder, tmp_path / "run2")
+    assert tables(run) == tables(tmp_path / "run2")
+
+
+def test_the_run_before_may_be_read_by_several(finished, tmp_path):
+    folder, _, _ = finished
+    with closing(open_before(folder / "run")), closing(open_before(folder / "run")):
+        assert "finished" in command("status", folder / "run").out
+        refine(folder, tmp_path / "run2")
+        refused = command("align", "--out", folder / "run")
+        assert refused.code == 2 and "another process is working" in refused.err
+
+
+def test_other_vectors_or_versions_are_refused(finished, tmp_path, monkeypatch):
+    folder, _, _ = finished
+    from divea.runs import prepare
+
+    versions = prepare.library_versions()
+    monkeypatch.setattr(prepare, "library_versions", lambda: {**versions, "torch": "0.1"})
+    given = ["--reviewed", folder / "sheet.tsv", "--device", "cpu", "--out", tmp_path / "run2"]
+    refused = command("align", "--from", folder / "run", *given)
+    assert refused.code == 2 and "something else changed (torch" in refused.err
+    assert not (tmp_path / "run2").exists()
 
 
 lists = st.integers(0, 4).flatmap(

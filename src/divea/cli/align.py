@@ -45,7 +45,7 @@ def align(
     target: Target = None,
     seeds: Seeds = None,
     reviewed: Reviewed = None,
-    refined: Annotated[
+    refines: Annotated[
         Path | None,
         typer.Option(
             "--from",
@@ -180,13 +180,15 @@ def align(
     )
     limits = Limits.of(device, memory, gpu_memory)
     read_task = None
-    if refined is not None:
+    if refines is not None:
         if (task, source, target) != (None, None, None) or names.tables != (None, None):
             raise InputError("--from takes the task of the run; name no task, graphs or names beside it")
         if seeds is None and not reviewed:
             raise InputError("--from has no effect without --reviewed or more --seeds")
-        _refuse_flags(skip_unknown_seeds, skip_unknown_names, keep_schema)
-        read_task = partial(refined_task, refined, seeds, reviewed or ())
+        if keep_schema or skip_unknown_names:
+            flag = "--keep-schema" if keep_schema else "--skip-unknown-names"
+            raise InputError(f"{flag} has no effect with --from")
+        read_task = partial(refined_task, refines, seeds, reviewed or (), skip_unknown_seeds)
     elif (task, source, target, seeds) != (None, None, None, None) or not out.exists():
         read_task = partial(
             open_task,
@@ -220,7 +222,7 @@ def align(
                 executor=executor_settings,
                 listener=progress,
                 folder=folder,
-                refined=refined,
+                refines=refines,
             )
     except KeyboardInterrupt:
         what = f"`divea align --out {out}` continues from here" if is_run(out) else "nothing was done yet"
@@ -234,18 +236,6 @@ def align(
         _print_result(out)
     if failed:
         raise typer.Exit(3)
-
-
-def _refuse_flags(skip_unknown_seeds: bool, skip_unknown_names: bool, keep_schema: bool) -> None:
-    """Raise InputError for an option that has no effect with --from."""
-    flags = {
-        "--skip-unknown-seeds": skip_unknown_seeds,
-        "--skip-unknown-names": skip_unknown_names,
-        "--keep-schema": keep_schema,
-    }
-    for name, is_given in flags.items():
-        if is_given:
-            raise InputError(f"{name} has no effect with --from")
 
 
 def _print_result(out: Path) -> None:

@@ -94,12 +94,14 @@ def open_task(
     return with_verdicts(task, reviewed) if reviewed else task
 
 
-def refined_task(run: Path, seeds: Path | None, reviewed: Sequence[Path]) -> AlignmentTask:
+def refined_task(
+    run: Path, seeds: Path | None, reviewed: Sequence[Path], skip_unknown: bool
+) -> AlignmentTask:
     """The task of a run, with more seeds and with verdicts."""
     from divea.runs.refine import with_more
 
     with working(f"reading {run}"):
-        return with_more(run, seeds, reviewed)
+        return with_more(run, seeds, reviewed, skip_unknown_seeds=skip_unknown)
 
 
 def _read_task(

@@ -81,7 +81,7 @@ def _disk(on_disk: int, not_needed: int) -> str:
     used = f"{_mebibytes(on_disk)} on disk"
     if not not_needed:
         return used
-    return f"{used}, {_mebibytes(not_needed)} of it iterations that a finished run no longer needs"
+    return f"{used}, {_mebibytes(not_needed)} of it iterations, which a finished run needs only to be refined"
 
 
 def _mebibytes(size: int) -> str:

@@ -57,6 +57,7 @@ def join_parquet(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
             _append(whole[_ROW_GROUPS], footer[_ROW_GROUPS])
         file.write(pages)
         at += len(pages)
+        del part, pages
     assert whole is not None
     data = write_struct(whole)
     file.write(data + len(data).to_bytes(4, "little") + _MAGIC)

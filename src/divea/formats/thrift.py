@@ -76,6 +76,8 @@ def _value(data: bytes, at: int, kind: int, levels: int) -> tuple[Any, int]:
         length, at = _varint(data, at)
     if length is None:
         raise ValueError("a kind of value that Parquet does not have")
+    if at + length > len(data):
+        raise IndexError("the data ends before the value does")
     return data[at : at + length], at + length
 
 

@@ -44,7 +44,7 @@ from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, LOG, MA
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, stored_manifest
 from divea.runs.prepare import prepare
-from divea.runs.refine import Refined, RefinedCheckpoints, open_refined, refines
+from divea.runs.refine import Before, RefinedCheckpoints, open_before, refining
 from divea.runs.tables import (
     mappings_table,
     tsv_problem,
@@ -53,6 +53,7 @@ from divea.runs.tables import (
     write_ranked,
 )
 from divea.types import Matches, Solved
+from divea.wording import worded
 
 MOST_BELOW = 0.1
 """How far the interval of the expected precision may reach below the precision that was asked for."""
@@ -86,7 +87,7 @@ def align_in(
     listener: Listener | None = None,
     observe: Observer | None = None,
     folder: str | None = None,
-    refined: Path | None = None,
+    refines: Path | None = None,
 ) -> list[FailedJob]:
     """Align a task in a run directory, or continue the run that the directory holds.
 
@@ -103,7 +104,7 @@ def align_in(
         Called with the division and the matches of every iteration: for experiments.
     folder
         The task folder, if the task came from one.
-    refined
+    refines
         A finished run to refine: `read_task` returns its task with more seeds or rejected pairs, and the
         settings are those of that run.
 
@@ -114,27 +115,25 @@ def align_in(
     """
     stored = stored_manifest(out)
     before = None
-    if refined is not None:
-        if refined.resolve() == out.resolve():
-            raise InputError("is the run to refine; name another folder for the new run", path=out)
-        before = Manifest.load(refined)
-        _check_unchanged(settings, before, refined)
-        if stored is None:
-            # What is missing must show before there is a new run.
-            open_refined(refined).close()
+    if refines is not None:
+        before = _manifest_to_refine(refines, settings, out)
         settings, folder = before.settings, before.folder
     if read_task is not None:
         task = read_task()
     elif stored is None:
         raise InputError("no run to continue: name a task", path=out)
     else:
-        _check_unchanged(settings, stored, out)
+        _check_unchanged(settings, stored, out, "name another folder to start a new run")
         task, settings, folder = read_stored_task(out, stored), stored.settings, stored.folder
     requested, notes = prepare(
         task, settings or Settings(), limits or Limits(), stored=stored or before, folder=folder
     )
-    if refined is not None and before is not None:
-        requested = refines(requested, refined, before)
+    processor = requested.processors[0]
+    if refines is not None and before is not None:
+        requested, notes = refining(requested, before, refines), ()
+        if stored is None:
+            # What is missing must show before there is a new run.
+            open_before(refines).close()
     elif read_task is None and stored is not None:
         requested = requested.model_copy(update={"refines": stored.refines})
     with closing(open_run(out, task, requested, stored)) as run:
@@ -148,26 +147,42 @@ def align_in(
             log("finished before")
         if is_finished and observe is None:
             return []
-        if run.add_processor(requested.processors[0]):
+        if refines is not None:
+            run.set_folder_before(str(refines.absolute()))
+        if run.add_processor(processor):
             kinds = ", then ".join(run.manifest.processors)
             log("note", text=f"continued on another kind of processor ({kinds}): the last digits may differ")
         with (
-            _opened_refined(run.manifest) as earlier,
+            _opened_before(run.manifest) as before_it,
             closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers,
         ):
-            return _align(run, workers, log, observe, is_finished=is_finished, refined=earlier)
+            return _align(run, workers, log, observe, is_finished=is_finished, before=before_it)
+
+
+def _manifest_to_refine(run: Path, settings: Settings | None, out: Path) -> Manifest:
+    """The manifest of a run that the one in `out` is to refine."""
+    if run.resolve() == out.resolve():
+        raise InputError("is the run to refine; name another folder for the new run", path=out)
+    manifest = Manifest.load(run)
+    _check_unchanged(settings, manifest, run, "a run is refined with its own settings: leave them out")
+    return manifest
 
 
 @contextmanager
-def _opened_refined(manifest: Manifest) -> Iterator[Refined | None]:
+def _opened_before(manifest: Manifest) -> Iterator[Before | None]:
     """The runs that a run of this manifest takes from; None if it refines no other run."""
-    if manifest.refined_folder is None:
+    if manifest.folder_before is None:
         yield None
         return
-    with closing(open_refined(Path(manifest.refined_folder))) as refined:
-        if refined.latest.manifest.identity != manifest.refines:
-            raise InputError("is another run than the one that was refined", path=refined.latest.path)
-        yield refined
+    folder = Path(manifest.folder_before)
+    if not folder.is_dir():
+        raise InputError(
+            "the run that is refined is not there any more; --from says where it is", path=folder
+        )
+    with closing(open_before(folder)) as before:
+        if before.latest.manifest.identity != manifest.refines:
+            raise InputError("is another run than the one that was refined", path=folder)
+        yield before
 
 
 def _log_start(log: Log, run: RunDirectory) -> None:
@@ -182,7 +197,7 @@ def _log_start(log: Log, run: RunDirectory) -> None:
     )
 
 
-def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path) -> None:
+def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path, advice: str) -> None:
     """Raise InputError if a setting that was given is not that of the run."""
     effective = flattened(stored.settings.plain())
     given = flattened(settings.given()) if settings is not None else {}
@@ -193,7 +208,7 @@ def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path) -> 
     ]
     if differences:
         what = f"is a run with other settings ({'; '.join(differences)})"
-        raise InputError(f"{what}; to change them, start a new run in another folder", path=run)
+        raise InputError(f"{what}; {advice}", path=run)
 
 
 def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: AlignmentTask) -> Executor:
@@ -214,7 +229,7 @@ def _align(
     observe: Observer | None,
     *,
     is_finished: bool,
-    refined: Refined | None,
+    before: Before | None,
 ) -> list[FailedJob]:
     """Do what is left of a run, and return what could not be solved.
 
@@ -222,7 +237,7 @@ def _align(
     first iteration, and finds what was solved before in the run directory.
     """
     stages = _Stages(log)
-    solver = _Solver(run, executor, log, stages, refined)
+    solver = _Solver(run, executor, log, stages, before)
 
     def report(iteration: Iteration) -> None:
         solver.report(iteration)
@@ -231,8 +246,8 @@ def _align(
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
     checkpoints = NO_CHECKPOINTS
-    if refined is not None:
-        checkpoints = RefinedCheckpoints(run, log, solver.failed, refined)
+    if before is not None:
+        checkpoints = RefinedCheckpoints(run, log, solver.failed, before)
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
@@ -276,7 +291,7 @@ class _Stages:
 
 def _what_is_solved_again(again: int, subtasks: int, settings: Settings) -> str:
     """What a refined run solves, for the user."""
-    share = again / (subtasks * settings.iterations)
+    share = again / (subtasks * settings.iterations * (1 + (settings.confidence.folds or 0)))
     which = f"in the last of {settings.iterations} iterations" if settings.iterations > 1 else "once"
     return f"solves {again} of {subtasks} subtasks again, {which}: {share:.0%} of the work of a new run"
 
@@ -289,7 +304,7 @@ class _Solver:
     executor: Executor
     log: Log
     stages: _Stages
-    refined: Refined | None = None
+    before: Before | None = None
     """The runs that this one takes results from, if it refines one."""
     failed: list[FailedJob] = field(default_factory=list)
     _notes: set[str] = field(default_factory=set)
@@ -363,9 +378,9 @@ class _Solver:
                     missing.append(job)
                 else:
                     solved.update(found.solved)
-        if self.refined is None or not missing:
+        if self.before is None or not missing:
             return solved, missing
-        taken, missing = self._taken_over(missing, self.refined)
+        taken, missing = self._taken_over(missing, self.before)
         if not solved:
             again = sum(len(job.subtasks) for job in missing)
             self.log(
@@ -373,12 +388,12 @@ class _Solver:
             )
         return solved | taken, missing
 
-    def _taken_over(self, jobs: list[Job], refined: Refined) -> tuple[dict[int, Solved], list[Job]]:
-        """The results that the refined run has, by subtask, and the jobs that it has not solved."""
+    def _taken_over(self, jobs: list[Job], before: Before) -> tuple[dict[int, Solved], list[Job]]:
+        """The results that the run before has, by subtask, and the jobs that it has not solved."""
         taken: dict[int, Solved] = {}
         missing = []
         for job in jobs:
-            found = refined.results(job, self.run)
+            found = before.results(job, self.run)
             if found is None:
                 missing.append(job)
                 continue

@@ -53,6 +53,8 @@ class RunCheckpoints(Checkpoints):
 
     Parameters
     ----------
+    log
+        Gets a note if the loop continues from a checkpoint; None for none.
     failed
         The jobs that failed so far. Nothing is kept after a failure: the next start tries those jobs again,
         and may learn something else.
@@ -60,7 +62,9 @@ class RunCheckpoints(Checkpoints):
         Whether to continue from the latest checkpoint. An observer needs all iterations instead.
     """
 
-    def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], *, continues: bool = True):
+    def __init__(
+        self, run: RunDirectory, log: Log | None, failed: Sequence[object], *, continues: bool = True
+    ):
         self._run, self._log, self._failed, self._continues = run, log, failed, continues
         self._follows: dict[int, str] = {}
         """For each fold, the checksum of the checkpoint that its next iteration follows."""
@@ -74,8 +78,9 @@ class RunCheckpoints(Checkpoints):
             )
             if found is not None and (checkpoint := self._read(fold, iteration, task)) is not None:
                 self._follows[fold] = found
-                loop = f" of fold {fold}" if fold else ""
-                self._log("note", text=f"continued after iteration {iteration + 1}{loop}")
+                if self._log is not None:
+                    loop = f" of fold {fold}" if fold else ""
+                    self._log("note", text=f"continued after iteration {iteration + 1}{loop}")
                 return checkpoint
         return None
 

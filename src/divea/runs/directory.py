@@ -70,7 +70,6 @@ class RunDirectory:
         self.path, self.manifest = path, manifest
         self._lock = lock
         self._journal = Journal(path)
-        self._journal.repair()
         self.task = load_task(self.task_folder)
 
     @property
@@ -200,6 +199,17 @@ class RunDirectory:
         identity = self.manifest.identity
         return self._is_valid(DIVISION) and all(self._is_valid(name, identity) for name in TABLES)
 
+    def repair(self) -> None:
+        """Remove what a crash left of the last line of the journal."""
+        self._journal.repair()
+
+    def set_folder_before(self, folder: str) -> None:
+        """Note where the run is that this one refines; it may have been moved."""
+        if self.manifest.folder_before != folder:
+            self._lock.check()
+            self.manifest = self.manifest.model_copy(update={"folder_before": folder})
+            self.manifest.save(self.path)
+
     def add_processor(self, kind: str) -> bool:
         """Add a kind of processor to the manifest; false if the run was computed on this kind before."""
         if kind in self.manifest.processors:
@@ -282,16 +292,18 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
                     sweep(folder)
         manifest = _agreed_manifest(path, wanted, stored)
         _keep_task(path, task, manifest)
-        return RunDirectory(path, lock, manifest)
+        run = RunDirectory(path, lock, manifest)
+        run.repair()
+        return run
     except BaseException:
         lock.close()
         raise
 
 
 def open_to_read(path: Path) -> RunDirectory:
-    """Open an existing run that another one takes from; it is locked, so that it stays as it is."""
+    """Open an existing run that another one takes from. No process may change it in the meantime."""
     manifest = Manifest.load(path)
-    lock = Lock(path)
+    lock = Lock(path, shared=True)
     try:
         return RunDirectory(path, lock, manifest)
     except BaseException:

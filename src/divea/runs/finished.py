@@ -25,6 +25,7 @@ from divea.types import Ids, Matches
 from divea.wording import worded
 
 _TOO_MANY = "holds more than a run of this task can"
+_FOREIGN = "holds ranked lists that do not belong to the task"
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
         or len(np.unique(sources)) < len(sources)
         or (rank > run.manifest.settings.output.top).any()
     ):
-        raise InputError("holds ranked lists that do not belong to the task", path=run.path / RANKED)
+        raise InputError(_FOREIGN, path=run.path / RANKED)
     row, place = np.cumsum(first, dtype=np.int32) - 1, rank - 1
     shape = (len(sources), int(rank.max(initial=0)))
     targets, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
@@ -166,12 +167,14 @@ class _Rows:
 
 def _read_rows(run: FinishedRun) -> _Rows:
     """Read the ranked lists in batches: their labels would take many times the memory of their ids."""
-    empty = RANKED_SCHEMA.empty_table().to_batches()
+    empty = [pa.RecordBatch.from_pylist([], schema=RANKED_SCHEMA)]
     parts: list[list[np.ndarray]] = [[] for _ in fields(_Rows)]
     rows = 0
     for batch in chain(empty, read_encoded_batches(run.path / RANKED, RANKED_SCHEMA)):
         if (rows := rows + len(batch)) > run.most_ranked:
             raise InputError(_TOO_MANY, path=run.path / RANKED)
+        if any(batch[field.name].null_count for field in RANKED_SCHEMA if field.name != "confidence"):
+            raise InputError(_FOREIGN, path=run.path / RANKED)
         given = batch["given"].to_numpy(zero_copy_only=False)
         confidence = batch["confidence"].to_numpy(zero_copy_only=False)
         ids = _ids(batch["source"], run.task.source), _ids(batch["target"], run.task.target)

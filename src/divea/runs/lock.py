@@ -14,15 +14,23 @@ from divea.runs.layout import LOCK, SIGNATURE
 
 
 class Lock:
-    """Held until it is closed, or until the process ends in any way: the system releases it."""
+    """Held until it is closed, or until the process ends in any way: the system releases it.
 
-    def __init__(self, folder: Path):
+    Parameters
+    ----------
+    shared
+        Whether other processes may hold it too, as long as all of them only read.
+    """
+
+    def __init__(self, folder: Path, *, shared: bool = False):
         self.folder = folder
+        self._kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         with reported(folder / LOCK):
             self._file = os.fdopen(open_to_write(folder / LOCK, os.O_RDWR | os.O_CREAT), "r+b", buffering=0)
         try:
             self._acquire()
-            self._sign()
+            if not shared:
+                self._sign()
         except BaseException:
             self._file.close()
             raise
@@ -30,7 +38,7 @@ class Lock:
     def _acquire(self) -> None:
         for pause in (0.2, 0.2, 0):
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, self._kind | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
                 time.sleep(pause)  # `is_locked` of another process may hold it for an instant

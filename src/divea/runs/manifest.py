@@ -41,8 +41,8 @@ class Manifest(Group):
     """The task folder as it was named. It explains ids in a gold file and decides nothing."""
     refines: str | None = None
     """The identity of the run that this one refines, if it does."""
-    refined_folder: str | None = None
-    """Where that run is."""
+    folder_before: str | None = None
+    """Where that run is. It decides nothing."""
     stages: list[dict[str, Any]] = Field(default_factory=list)
     """Wall time and peak memory of each stage."""
 
@@ -100,7 +100,7 @@ class Manifest(Group):
             "subtasks_per_job": self.subtasks_per_job,
         }
         if self.refines is not None:
-            plain["refined run"] = self.refines
+            plain["the run before"] = self.refines
         return {**flattened(self.settings.plain()), **plain, **self.versions, **self.task}
 
 

@@ -18,17 +18,18 @@ import numpy as np
 from divea.division import Division, Subtask, load_division
 from divea.errors import InputError
 from divea.executors import Job
-from divea.formats import read_links
 from divea.formats.make_task import links_of
 from divea.formats.sheets import with_verdicts
+from divea.formats.task_folders import resolve_links
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.ids import contains
 from divea.io import usable_path
 from divea.loop.checkpoint import Checkpoint
 from divea.loop.confidence import Judged, hold_back
 from divea.runs.checkpoints import RunCheckpoints
+from divea.runs.checksums import REJECTED
 from divea.runs.directory import CommittedResults, RunDirectory, open_to_read, read_stored_task
-from divea.runs.layout import DIVISION, learned_file
+from divea.runs.layout import DIVISION, judged_file, learned_file
 from divea.runs.log import Log
 from divea.runs.manifest import Manifest
 from divea.types import Ids, Matches
@@ -37,7 +38,7 @@ _REMOVED = "cannot be refined, because its iterations were removed or are damage
 
 
 @dataclass(frozen=True)
-class Refined:
+class Before:
     """The runs that a refined run takes from."""
 
     latest: RunDirectory
@@ -52,46 +53,68 @@ class Refined:
 
     def results(self, job: Job, run: RunDirectory) -> CommittedResults | None:
         """The results of a job of `run`, if the run before solved the same job."""
-        if self.latest.manifest.versions != run.manifest.versions:
-            return None
         rejected = run.task.rejected.without(self.latest.task.rejected)
         if any(_has_inside(subtask, rejected) for subtask in job.subtasks):
             return None
         return self.latest.results(job)
 
 
-def open_refined(path: Path) -> Refined:
+def open_before(path: Path) -> Before:
     """Open a finished run in order to refine it. Raises InputError if something of it is missing."""
     latest = first = open_to_read(path)
     try:
         if not latest.is_finished():
             raise InputError("is not finished, and only a finished run can be refined", path=path)
-        while first.manifest.refined_folder is not None:
-            before = Path(first.manifest.refined_folder)
-            if not before.is_dir():
-                raise InputError(f"refined {before}, which is not there any more; start a new run", path=path)
+        while first.manifest.folder_before is not None:
+            folder = Path(first.manifest.folder_before)
+            if not folder.is_dir():
+                raise InputError(f"refined {folder}, which is not there any more; start a new run", path=path)
             if first is not latest:
                 first.close()
-            wanted, first = first.manifest.refines, open_to_read(before)
+            wanted, first = first.manifest.refines, open_to_read(folder)
             if first.manifest.identity != wanted:
-                raise InputError(f"refined another run than the one in {before}; start a new run", path=path)
-        iterations = first.manifest.settings.iterations
-        if iterations > 1 and first.valid_checksum(learned_file(iterations - 2)) is None:
+                raise InputError(f"refined another run than the one in {folder}; start a new run", path=path)
+        if any(first.valid_checksum(name) is None for name in _needed(first.manifest)):
             raise InputError(_REMOVED, path=first.path)
     except BaseException:
         latest.close()
         first.close()
         raise
-    return Refined(latest, first)
+    return Before(latest, first)
 
 
-def refines(manifest: Manifest, path: Path, refined: Manifest) -> Manifest:
-    """The manifest of a run that refines the one at `path`."""
-    update = {"refines": refined.identity, "refined_folder": str(path.absolute())}
+def _needed(manifest: Manifest) -> list[str]:
+    """The files of its iterations and folds that a run must have to be refined."""
+    last = manifest.settings.iterations - 2
+    folds = range(1, (manifest.settings.confidence.folds or 0) + 1)
+    return [*([learned_file(last)] if last >= 0 else []), *map(judged_file, folds)]
+
+
+def refining(manifest: Manifest, before: Manifest, folder: Path) -> Manifest:
+    """The manifest of a run that refines the one of `before`, which is in `folder`.
+
+    Raises InputError if anything differs but the seeds and the rejected pairs.
+    """
+    differences = [
+        text
+        for text in before.model_copy(update={"refines": None}).differences(manifest)
+        if text not in ("the seeds", f"the {REJECTED}")
+    ]
+    if differences:
+        what = f"cannot be refined, because something else changed ({'; '.join(differences)})"
+        raise InputError(f"{what}; start a new run", path=folder)
+    update = {
+        "refines": before.identity,
+        "folder_before": str(folder.absolute()),
+        # Results of that run are taken over.
+        "processors": before.processors,
+    }
     return manifest.model_copy(update=update)
 
 
-def with_more(run: Path, seeds: Any, sheets: Sequence[str | Path]) -> AlignmentTask:
+def with_more(
+    run: Path, seeds: Any, sheets: Sequence[str | Path], *, skip_unknown_seeds: bool = False
+) -> AlignmentTask:
     """The task of a run with more seeds and with the verdicts of sheets.
 
     Raises InputError if they add nothing, or contradict what the run knows.
@@ -100,15 +123,18 @@ def with_more(run: Path, seeds: Any, sheets: Sequence[str | Path]) -> AlignmentT
     ----------
     seeds
         A file, or an object as in `divea.make_task`; None for none.
+    skip_unknown_seeds
+        Leave out seeds of unknown entities.
     """
     manifest = Manifest.load(run)
     task = read_stored_task(run, manifest)
-    more = task
+    graphs = task.source, task.target
     if isinstance(seeds, str | Path):
-        folder = None if manifest.folder is None or not Path(manifest.folder).is_dir() else manifest.folder
-        more = replace(more, seeds=more.seeds.union(read_links(usable_path(seeds), task, folder)))
-    elif seeds is not None:
-        more = replace(more, seeds=more.seeds.union(links_of(seeds, task.source, task.target, where="seeds")))
+        folder = manifest.folder if manifest.folder is not None and Path(manifest.folder).is_dir() else None
+        links = resolve_links(usable_path(seeds), *graphs, folder=folder, skip_unknown=skip_unknown_seeds)
+    else:
+        links = links_of(seeds, *graphs, where="seeds", skip_unknown=skip_unknown_seeds)
+    more = replace(task, seeds=task.seeds.union(links))
     if sheets:
         more = with_verdicts(more, sheets)
     if (len(more.seeds), len(more.rejected)) == (len(task.seeds), len(task.rejected)):
@@ -119,19 +145,18 @@ def with_more(run: Path, seeds: Any, sheets: Sequence[str | Path]) -> AlignmentT
 class RefinedCheckpoints(RunCheckpoints):
     """The checkpoints of a refined run: what it does not have itself comes from the runs before."""
 
-    def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], refined: Refined):
+    def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], before: Before):
         super().__init__(run, log, failed)
-        self._refined = refined
-        self._before = RunCheckpoints(refined.first, log, failed)
+        self._before, self._checkpoints_before = before, RunCheckpoints(before.first, None, failed)
 
     def latest(self, fold: int, task: AlignmentTask) -> Checkpoint | None:
-        settings, first = self._run.manifest.settings, self._refined.first
+        settings, first = self._run.manifest.settings, self._before.first
         if fold or settings.iterations == 1:
             return super().latest(fold, task)
         visible = first.task
         if settings.calibrates:
             visible, _ = hold_back(first.task, settings.confidence.held_back, settings.random_seed)
-        found = self._before.latest(fold, visible)
+        found = self._checkpoints_before.latest(fold, visible)
         if found is None or found.iteration != settings.iterations - 2:
             raise InputError(_REMOVED, path=first.path)
         return replace(
@@ -144,13 +169,13 @@ class RefinedCheckpoints(RunCheckpoints):
         found = super().division(fold, iteration, task)
         if found is not None or fold:
             return found
-        division = load_division(self._refined.latest.path / DIVISION, task)
+        division = load_division(self._before.latest.path / DIVISION, task)
         adapted = without_new_anchors(division, task)
         self.keep_division(fold, iteration, adapted)
         return adapted
 
     def judged(self, fold: int) -> Judged | None:
-        return super().judged(fold) or self._before.judged(fold)
+        return super().judged(fold) or self._checkpoints_before.judged(fold)
 
 
 def without_new_anchors(division: Division, task: AlignmentTask) -> Division:

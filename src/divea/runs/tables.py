@@ -123,11 +123,12 @@ def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
     matches = outcome.matches
     order = np.lexsort([matches.source, outcome.subtask_of_row])
     lists = max(_ROWS // max(matches.target.shape[1], 1), 1)
+    # The file says that it holds plain labels, not dictionaries.
+    metadata = {"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK}
 
     def encoded(first: int) -> pa.Buffer:
         with pa.BufferOutputStream() as part, _ranked_parquet(part) as writer:
-            # The file says that it holds plain labels, not dictionaries.
-            writer.add_key_value_metadata({"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK})
+            writer.add_key_value_metadata(metadata)
             if len(order):
                 writer.write_batch(_ranked_batch(outcome, task, order[first : first + lists]))
             writer.close()

@@ -1,0 +1,134 @@
+"""What dividing saves: time and memory of all processes of `divea align`, undivided and divided.
+
+Memory is the peak of the sum over the process tree, where pages that several processes share count once
+(PSS), sampled every 50 ms. What importing the libraries takes once is measured as well, and taken off before
+runs are compared. The divided runs of a model must have the same mappings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common import DBP15K, DataSet, Figures, Needs, add_data, say, synthetic_pair
+from divea.errors import InputError
+from divea.graphs import save_task
+from divea.runs.layout import MAPPINGS
+
+NEEDS = Needs("DBP15K, or none with --entities", "CPU", "10 min")
+
+MODELS = {
+    "label-propagation": (),
+    "rrea": ("--set", "model.rrea.loss=hard", "--set", "model.rrea.steps=60"),
+}
+EXECUTORS = {"default": (), "threads": ("--executor", "inline")}
+_LIBRARIES = "import divea.executors.attempt, divea.runs.align, torch"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_data(parser, DBP15K, default=("zh-en",))
+    parser.add_argument("--entities", type=int, help="generate a pair with this many entities a side instead")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--subtasks", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=2)
+
+
+def run(options: argparse.Namespace) -> Figures:
+    figures = Figures()
+    libraries = measured([sys.executable, "-c", _LIBRARIES]).mebibytes
+    figures.add("MiB of the libraries", libraries)
+    columns = {"data": "", "model": "", "N": "", "executor": "", "seconds": "s", "memory": "MiB"}
+    table = figures.table("memory", {**columns, "beyond the libraries": "MiB", "of undivided": ""})
+    with tempfile.TemporaryDirectory(prefix="divea-memory-") as folder:
+        for name, task in tasks(options, Path(folder)):
+            for model in options.models:
+                whole = 0
+                mappings = set()
+                for subtasks, executor in ((1, "default"), *((options.subtasks, one) for one in EXECUTORS)):
+                    out = Path(folder) / f"{name}-{model}-{subtasks}-{executor}"
+                    found = measured(command(task, out, model, subtasks, executor, options.iterations))
+                    beyond = found.mebibytes - libraries
+                    whole = whole or beyond
+                    if subtasks > 1:
+                        mappings.add((out / MAPPINGS).read_bytes())
+                    say(f"{name}, {model}, N = {subtasks}, {executor}: {found}")
+                    table.add(
+                        {
+                            "data": name,
+                            "model": model,
+                            "N": subtasks,
+                            "executor": executor,
+                            "seconds": round(found.seconds, 1),
+                            "memory": found.mebibytes,
+                            "beyond the libraries": beyond,
+                            "of undivided": round(beyond / whole, 3),
+                        }
+                    )
+                if len(mappings) != 1:
+                    figures.fail(f"{name}, {model}: executors give different mappings")
+    return figures
+
+
+def tasks(options: argparse.Namespace, folder: Path) -> list[tuple[str, Path]]:
+    """The names and folders of the tasks."""
+    if options.entities is not None:
+        return [(f"synth {options.entities}", synthetic_pair(folder, options.entities) / "task")]
+    for name in options.sets:
+        save_task(DataSet(name, options.data).task(), folder / name)
+    return [(name, folder / name) for name in options.sets]
+
+
+def command(task: Path, out: Path, model: str, subtasks: int, executor: str, iterations: int) -> list[str]:
+    chosen = ["--features", "none", "--device", "cpu", "--model", model, *MODELS[model], *EXECUTORS[executor]]
+    numbers = ["-n", str(subtasks), "--iterations", str(iterations)]
+    align = [sys.executable, "-m", "divea", "align", str(task), "--out", str(out), "--quiet"]
+    return [*align, *chosen, *numbers]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command cost."""
+
+    seconds: float
+    mebibytes: int
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s, {self.mebibytes} MiB"
+
+
+def measured(command: list[str]) -> Measured:
+    """Run a command. Raises InputError if it fails."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(_pss(one) for one in {*_tree(process.pid)}))
+        time.sleep(0.05)
+    if process.returncode:
+        assert process.stderr is not None
+        raise InputError(f"{' '.join(command)}: {process.stderr.read().decode()[-300:]}")
+    return Measured(time.perf_counter() - start, peak >> 10)
+
+
+def _tree(process: int) -> list[int]:
+    found = [process]
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                found += _tree(int(child))
+    return found
+
+
+def _pss(process: int) -> int:
+    """The KiB of a process, where a page that n processes share counts as 1/n."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
