@@ -176,9 +176,8 @@ def _opened_before(manifest: Manifest) -> Iterator[Before | None]:
         return
     folder = Path(manifest.folder_before)
     if not folder.is_dir():
-        raise InputError(
-            "the run that is refined is not there any more; --from says where it is", path=folder
-        )
+        advice = worded(command="name its new place with --from", python="refine it from its new place")
+        raise InputError(f"the run that is refined is not there any more; {advice}", path=folder)
     with closing(open_before(folder)) as before:
         if before.latest.manifest.identity != manifest.refines:
             raise InputError("is another run than the one that was refined", path=folder)
