@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from divea.loop.lists import Lists
 from divea.types import Matches
 
 SCORES = {
@@ -32,6 +33,20 @@ def ranked_lists(draw: st.DrawFn, most_sources: int = 30, most_targets: int = 30
         target[is_empty], score[is_empty] = -1, -np.inf
     source = rng.permutation(2 * most_sources)[:sources].astype(np.int32)
     return Matches(source, target, score, rng.random(sources) < 0.5)
+
+
+def cut_into_blocks(lists: Matches, random_seed: int) -> Lists:
+    """The same lists in random blocks, each sorted by source; a block may be empty, or narrower."""
+    rng = np.random.default_rng(random_seed)
+    block = rng.integers(0, 3, size=len(lists))
+    blocks = []
+    for number in range(3):
+        rows = np.flatnonzero(block == number)
+        rows = rows[np.argsort(lists.source[rows])]
+        width = int((lists.target[rows] >= 0).sum(axis=1).max(initial=0)) if number else lists.target.shape[1]
+        columns = lists.target[rows, :width], lists.score[rows, :width]
+        blocks.append(Matches(lists.source[rows], *columns, lists.mutual[rows]))
+    return Lists.of(blocks)
 
 
 def in_blocks(monkeypatch: Any, module: Any, rows: int, threads: int) -> None:

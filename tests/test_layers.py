@@ -35,7 +35,7 @@ def test_the_layers_are_kept(tmp_path):
     ("module", "line", "reported"),
     [
         ("graphs/task.py", "import divea.runs.align", "divea.graphs.task -> divea.runs.align"),
-        ("loop/merge.py", "from divea.evaluation import read_gold", "divea.loop.merge -> divea.evaluation"),
+        ("loop/lists.py", "from divea.evaluation import read_gold", "divea.loop.lists -> divea.evaluation"),
         ("config/group.py", "def f():\n    from divea.cli import app", "divea.config.group -> divea.cli.app"),
     ],
 )

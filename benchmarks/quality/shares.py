@@ -25,7 +25,7 @@ from divea.config import DivisionSettings, LabelPropagationOptions
 from divea.division import DivEA, Division
 from divea.evaluation import RankMetrics, coverage, listed_ranks
 from divea.graphs import AlignmentTask, Links
-from divea.loop.merge import merge
+from divea.loop.lists import Lists
 from divea.loop.solve import solve
 from divea.models.label_propagation import LabelPropagation
 
@@ -87,5 +87,5 @@ def judge(division: Division, task: AlignmentTask, held_out: Links) -> tuple[flo
         top=1,
         nearest=0,
     )
-    matches, _ = merge([result.matches for result in solved])
+    matches = Lists.of([result.matches for result in solved]).merged()
     return coverage(division, held_out).share, RankMetrics.of(listed_ranks(matches, held_out)).h1

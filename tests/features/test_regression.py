@@ -1,27 +1,31 @@
-"""The logistic regression of more examples than are summed at once."""
+"""The logistic regression of more examples than are multiplied at once."""
 
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from divea.features.regression import RIDGE, fit_logistic
+from divea.features.regression import RIDGE, fit_logistic, refit_logistic
 
-SUM = """
+FITS = """
 import numpy as np
-from divea.features.regression import _dot
-first, second = np.random.default_rng(0).random((2, 31_000))
-print(_dot(first, second).hex())
+from divea.features.regression import fit_logistic, refit_logistic
+rng = np.random.default_rng(0)
+features, is_correct, counts = rng.random((31_000, 5)), rng.random(31_000) < 0.4, rng.random(31_000)
+found = fit_logistic(features, is_correct, counts)
+again = refit_logistic(features, is_correct, counts**2, found)
+print([number.hex() for weights, intercept in (found, again) for number in [*weights.tolist(), intercept]])
 """
 
 
-def test_sums_do_not_depend_on_the_number_of_cores():
+def test_fits_do_not_depend_on_the_number_of_cores():
     """BLAS splits the sum of so many products among its threads, which changes the last bits."""
     found = set()
     for threads in ("1", "2", "3"):
         environment = {"OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": ":".join(sys.path)}
         done = subprocess.run(
-            [sys.executable, "-c", SUM], capture_output=True, text=True, check=True, env=environment
+            [sys.executable, "-c", FITS], capture_output=True, text=True, check=True, env=environment
         )
         found.add(done.stdout)
     assert len(found) == 1
@@ -36,3 +40,19 @@ def test_the_slope_of_the_loss_is_zero_at_the_fit():
     assert np.abs(error @ features + RIDGE * weights).max() < 1
     assert abs(error.sum()) < 1
     assert weights.round(1).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("share", [0.4, 0.0, 1.0])
+def test_a_refit_finds_what_a_fit_from_the_start_finds(share):
+    """Also if all examples agree, so that the intercept has no bounds."""
+    rng = np.random.default_rng(2)
+    features, is_correct = rng.normal(size=(3000, 4)), (rng.random(3000) < share).astype(float)
+    first = fit_logistic(features, is_correct, np.ones(3000))
+    counts = rng.exponential(size=3000)
+    weights, intercept = refit_logistic(features, is_correct, counts, first)
+    expected, expected_intercept = fit_logistic(features, is_correct, counts)
+    found, wanted = (
+        1 / (1 + np.exp(-features @ one - other))
+        for one, other in ((weights, intercept), (expected, expected_intercept))
+    )
+    assert np.abs(found - wanted).max() < 1e-3

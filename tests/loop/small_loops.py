@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from divea.config import Settings
 from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.loop.assignment import Assignment, assign
+from divea.loop.lists import Lists, rank
 from divea.loop.loop import Outcome, Work, run_loop
 from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
-from divea.types import Solved
+from divea.types import Matches, Solved
 
 SMALL = {"label-propagation": {"labels": 128, "heads": 64, "draft_heads": 32, "rounds": 2}}
 
@@ -43,6 +46,14 @@ def solver_of(settings: Settings) -> Callable[[Work], Iterable[Solved]]:
 def align(task: AlignmentTask, settings: Settings) -> Outcome:
     """The outcome of the loop."""
     return run_loop(task, settings, solver_of(settings))
+
+
+def assigned(source: npt.ArrayLike, target: npt.ArrayLike) -> Assignment:
+    """An assignment of these targets to these sources, each the only one of its list."""
+    ids = np.asarray(source, dtype=np.int32), np.asarray(target, dtype=np.int32)
+    score = np.ones((len(ids[0]), 1), dtype=np.float32)
+    blocks = [Matches(ids[0], ids[1][:, None], score, np.zeros(len(score), dtype=bool))]
+    return assign(rank(Lists.of(blocks)), one_to_one=False)
 
 
 def with_shuffled_literals(graph: KnowledgeGraph, random_seed: int = 0) -> KnowledgeGraph:

@@ -5,9 +5,9 @@ import pytest
 
 from divea.graphs import Links
 from divea.graphs.synth import SynthConfig, synthesise
+from divea.loop.assignment import assign
 from divea.loop.confidence import (
     FEWEST_PAIRS,
-    Assignment,
     Judged,
     calibrate,
     folds,
@@ -16,14 +16,9 @@ from divea.loop.confidence import (
     pair_features,
     threshold_for,
 )
+from divea.loop.lists import Lists, rank
 from divea.types import Matches
-
-
-def assigned(source, target):
-    """An assignment of these targets to these sources; ranks and rows do not matter for calibration."""
-    source, target = np.asarray(source, dtype=np.int32), np.asarray(target, dtype=np.int32)
-    row = np.arange(len(source))
-    return Assignment(source, target, row, np.zeros_like(row))
+from tests.loop.small_loops import assigned
 
 
 @pytest.fixture
@@ -104,7 +99,7 @@ def test_support_counts_the_neighbours_that_match_each_other():
     target = rng.permutation(gold.target)[:20][:, None].astype(np.int32)
     score = rng.random((20, 1)).astype(np.float32)
     matches = Matches(gold.source[:20], target, score, np.ones(20, bool))
-    features = pair_features(Assignment.of(matches, target[:, 0]), matches, task)
+    features = pair_features(assign(rank(Lists.of([matches])), one_to_one=False), task)
     weight = {(int(s), int(t)): 1.0 for s, t in task.seeds.pairs}
     weight |= {
         (int(s), int(t)): float(v) for s, (t,), (v,) in zip(matches.source, target, score, strict=True)

@@ -15,9 +15,9 @@ from divea.graphs.features import EntityVectors, PairScores, all_ids
 from divea.graphs.planted import planted_pair
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.loop import decoys
-from divea.loop.confidence import Assignment, threshold_for
+from divea.loop.confidence import threshold_for
 from divea.loop.decoys import calibrate_without_seeds
-from tests.loop.small_loops import SMALL, align, with_shuffled_literals
+from tests.loop.small_loops import SMALL, align, assigned, with_shuffled_literals
 
 CLOSE = 0.05
 
@@ -30,8 +30,7 @@ def is_correct(outcome, gold, entities):
     """Whether each assigned pair is a gold link."""
     target_of = np.full(entities, -2)
     target_of[gold.source] = gold.target
-    is_assigned = outcome.assigned >= 0
-    return target_of[outcome.matches.source[is_assigned]] == outcome.assigned[is_assigned]
+    return target_of[outcome.assignment.source] == outcome.assignment.target
 
 
 @pytest.fixture(
@@ -173,7 +172,7 @@ def test_too_few_sure_pairs_give_no_calibration():
     task = planted_pair(60, 200, 2, 2, random_seed=1).task
     scores = PairScores("names", *all_ids(task), csr_array((60, 60), dtype=np.float32))
     ids = np.arange(60, dtype=np.int32)
-    assignment = Assignment(ids, ids, ids.astype(np.int64), np.zeros(60, dtype=np.int64))
+    assignment = assigned(ids, ids)
     structure = Structure.of(AlignmentTask(task.source, task.target), Links.from_pairs([]))
     calibration, columns = calibrate_without_seeds(assignment, task, (scores,), structure)
     assert calibration is None

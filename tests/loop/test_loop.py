@@ -69,7 +69,7 @@ def test_the_loop_aligns_with_every_division(pair, division):
     # Seeds are held back from all iterations but the last.
     seeds = len(pair.task.seeds)
     assert [len(work.task.seeds) for work in works] == [round(0.9 * seeds), round(0.9 * seeds), seeds]
-    assigned = outcome.assigned[outcome.assigned >= 0]
+    assigned = outcome.assignment.target
     assert len(np.unique(assigned)) == len(assigned)
     assert not np.isin(assigned, pair.task.seeds.target).any()
     assert ((outcome.confidence >= 0) & (outcome.confidence <= 1) | np.isnan(outcome.confidence)).all()
@@ -92,7 +92,7 @@ def test_the_same_settings_give_the_same_outcome(pair):
     for name in ("target", "score", "mutual"):
         assert np.array_equal(getattr(first.matches, name), getattr(second.matches, name))
     assert np.array_equal(first.confidence, second.confidence, equal_nan=True)
-    assert np.array_equal(first.assigned, second.assigned)
+    assert np.array_equal(first.assignment.target, second.assignment.target)
 
 
 def test_one_iteration_uses_all_seeds_and_calibrates_no_confidence(pair):

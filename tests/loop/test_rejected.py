@@ -79,8 +79,7 @@ def test_a_rejected_pair_is_never_found(rejected, model, division, method, one_t
     outcome, pseudo_seeds = found(replace(PAIR.task, rejected=rejected), chosen)
     assert not len(listed(outcome.matches).intersection(rejected))
     assert not len(pseudo_seeds.intersection(rejected))
-    rows = np.flatnonzero(outcome.assigned >= 0)
-    given_out = Links.from_pairs(np.stack([outcome.matches.source[rows], outcome.assigned[rows]], axis=1))
+    given_out = Links(outcome.assignment.source, outcome.assignment.target)
     assert not len(given_out.intersection(rejected))
     # All other candidates are still there: nothing else is lost.
     if division == "whole":

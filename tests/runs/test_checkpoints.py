@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from divea.archives import read_arrays, write_arrays
 from divea.io import file_checksum
-from divea.runs.archives import read_arrays, write_arrays
 from tests.command_line import divea
 from tests.runs.tiny import NAMED_PAIR, PAIR, events, solved_now, tables, write_inputs
 

@@ -22,7 +22,7 @@ from divea.errors import printable
 from divea.executors.base import Done, Failed, FailureKind, Steps
 from divea.executors.job import Job, solve_job
 from divea.graphs import AlignmentTask, Links
-from divea.loop.merge import merge
+from divea.loop.lists import Lists
 from divea.loop.solve import subtask_random_seed
 from divea.models.steps import reporting
 from divea.resources.limits import enforced, is_out_of_memory, release_memory, return_freed_blocks
@@ -141,7 +141,7 @@ def _solve_in_pieces(task: AlignmentTask, job: Job, subtask: Subtask, changes: C
     for piece, solved in zip(pieces, found, strict=True):
         at = np.searchsorted(subtask.candidates, piece.candidates)
         sums[at] = np.maximum(sums[at], solved.top_sums)
-    return Solved(merge([solved.matches for solved in found])[0], sums)
+    return Solved(Lists.of([solved.matches for solved in found]).merged(), sums)
 
 
 def divide_further(task: AlignmentTask, subtask: Subtask, random_seed: int) -> Sequence[Subtask]:

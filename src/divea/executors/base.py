@@ -12,8 +12,10 @@ from typing import Self
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError
 from divea.executors.job import Job
+from divea.loop.lists import Mapper
 from divea.registry import EXECUTORS
 from divea.resources.machine import cores
+from divea.resources.row_blocks import in_threads
 from divea.types import Solved
 
 TRIES = 3
@@ -132,6 +134,18 @@ class Executor(ABC):
         task_folder
             The task as `divea.graphs.save_task` writes it.
         """
+
+    def mapper(self, task_folder: Path) -> Mapper:
+        """What applies a function to pieces of the lists of a run: in threads of this process.
+
+        An executor with machines of its own overrides it, so that they do this work too.
+
+        Parameters
+        ----------
+        task_folder
+            The folder of the task, in the run directory. Pieces are files beside it.
+        """
+        return in_threads
 
     def close(self) -> None:
         """Release processes or a cluster. May be called twice."""

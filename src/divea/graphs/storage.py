@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +113,23 @@ def _open_links(path: Path, source: KnowledgeGraph, target: KnowledgeGraph) -> L
     require_ids(pairs[:, 0], source.num_entities, path, "source entity")
     require_ids(pairs[:, 1], target.num_entities, path, "target entity")
     return Links.from_pairs(np.array(pairs))
+
+
+@dataclass(frozen=True)
+class StoredTask:
+    """A task and the folder that holds it. A process that is sent one opens the folder itself, once."""
+
+    task: AlignmentTask
+    folder: Path
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return open_stored, (self.folder.resolve(),)
+
+
+@lru_cache(maxsize=1)
+def open_stored(folder: Path) -> StoredTask:
+    """The task in a folder that `save_task` wrote. It must not change while processes use it."""
+    return StoredTask(load_task(folder), folder)
 
 
 def write_graph_arrays(graph: KnowledgeGraph, folder: Path) -> None:

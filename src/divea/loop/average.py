@@ -7,20 +7,24 @@ to apply elsewhere, so what is sorted carries its place in its lowest bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from divea.resources.row_blocks import for_row_blocks
+from divea.archives import map_matches, write_matches
+from divea.io import reported, temporary_path
+from divea.loop.lists import IN_MEMORY, Blocks, Lists, Ranking, Rows, rank
 from divea.types import Ids, Matches, Scores
 
 _SALT = 0xA7E
 
 _ROWS = 1 << 10
-"""Rows of a block: its arrays stay in the cache of a core."""
+"""Rows that are averaged together: their arrays stay in the cache of a core."""
 
 _SIGN = np.uint64(1 << 63)
 _NOTHING = np.uint64((1 << 64) - 1)
@@ -29,16 +33,18 @@ Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 
-def average(history: Sequence[Matches], sources: Ids, taken: Ids, top: int, random_seed: int = 0) -> Matches:
-    """The mean score of every pair over several iterations, as ranked lists of the given sources.
+def average(
+    history: Sequence[Lists], taken: Ids, top: int, random_seed: int = 0, blocks: Blocks = IN_MEMORY
+) -> Ranking:
+    """The mean score of every pair over several iterations, as ranked lists of the latest one's sources.
 
     A pair that an iteration does not list gets the lowest score of the source's list there, which is the
     most it can have scored. Equal means are ordered by a draw per target.
 
     Parameters
     ----------
-    sources
-        Sorted ids. Sources that an iteration does not know have no scores there.
+    history
+        The lists of each iteration. Sources that an iteration does not know have no scores there.
     taken
         Targets to leave out: anchors that earlier iterations did not know as such.
 
@@ -46,49 +52,84 @@ def average(history: Sequence[Matches], sources: Ids, taken: Ids, top: int, rand
     --------
     >>> first = Matches(np.array([0]), np.array([[5, 6]]), np.float32([[.8, .0]]), np.array([True]))
     >>> second = Matches(np.array([0]), np.array([[6, 7]]), np.float32([[.6, .0]]), np.array([True]))
-    >>> average([first, second], np.array([0]), np.array([7]), top=2).target.tolist()
+    >>> both = average([Lists.of([first]), Lists.of([second])], np.array([7]), top=2)
+    >>> both.lists.merged().target.tolist()
     [[5, 6]]
     """
-    highest_id = max((int(matches.target.max(initial=-1)) for matches in history), default=-1)
-    width = sum(matches.target.shape[1] for matches in history)
+    latest = history[-1]
+    highest_id = max((id for lists in history for id in blocks.map(_highest_id, lists.blocks)), default=-1)
+    width = sum(lists.width for lists in history)
     order = _Order.of(highest_id, width, taken, random_seed)
-    lists = [_Lists.of(matches, sources) for matches in history]
-    target = np.empty((len(sources), min(top, width)), dtype=np.int32)
-    mean = np.empty(target.shape, dtype=np.float32)
-
-    def fill(block: slice) -> None:
-        target[block], mean[block] = _averaged(lists, block, order, top)
-
-    for_row_blocks(fill, len(sources), _ROWS)
-    return Matches(sources, target, mean, _mutual(target, mean, highest_id, random_seed))
+    work = partial(_averaged_piece, order=order, columns=min(top, width), folder=blocks.folder)
+    pieces = latest.pieces()
+    found = tuple(blocks.map(work, [_piece(history, latest.blocks[block], rows) for block, rows in pieces]))
+    subtasks = latest.subtasks[[block for block, _ in pieces]]
+    draw = np.random.default_rng([random_seed, _SALT, 1])
+    return rank(Lists(found, subtasks), blocks, draw.permutation)
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """The lists of an iteration, and the row of each source in them, -1 for none."""
+def _highest_id(matches: Matches) -> int:
+    return int(matches.target.max(initial=-1))
 
-    matches: Matches
-    row: Places
 
-    @classmethod
-    def of(cls, matches: Matches, sources: Ids) -> _Lists:
-        row = np.full(len(sources), -1, dtype=np.int64)
-        known = np.flatnonzero(np.isin(matches.source, sources))
-        row[np.searchsorted(sources, matches.source[known])] = known
-        return cls(matches, row)
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The lists that an iteration has of some sources."""
 
-    def side_of(self, block: slice) -> tuple[npt.NDArray[np.int32], Scores]:
-        """The targets and scores of a block of sources."""
-        row = self.row[block]
-        if len(row) and row[0] >= 0 and row[-1] - row[0] == len(row) - 1 and (np.diff(row) == 1).all():
-            same = slice(int(row[0]), int(row[-1]) + 1)
-            return self.matches.target[same], self.matches.score[same]
-        if not len(self.matches):
-            shape = len(row), self.matches.target.shape[1]
-            return np.full(shape, -1, dtype=np.int32), np.full(shape, -np.inf, dtype=np.float32)
-        target, score = self.matches.target[row], self.matches.score[row]
-        target[row < 0], score[row < 0] = -1, -np.inf
+    width: int
+    found: list[tuple[Matches, Rows, Rows]]
+    """Blocks, the lists in them, and the places of their sources."""
+
+    def at(self, rows: slice) -> tuple[npt.NDArray[np.int32], Scores]:
+        """The targets and scores of some places."""
+        count = rows.stop - rows.start
+        target = np.full((count, self.width), -1, dtype=np.int32)
+        score = np.full((count, self.width), -np.inf, dtype=np.float32)
+        for block, lists, place in self.found:
+            first, last = np.searchsorted(place, (rows.start, rows.stop))
+            own, here = lists[first:last], place[first:last] - rows.start
+            if not len(own):
+                continue
+            columns = slice(block.target.shape[1])
+            target[here, columns], score[here, columns] = block.target[own], block.score[own]
         return target, score
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Sources, and the lists that each iteration has of them."""
+
+    source: Ids
+    sides: list[_Side]
+
+
+def _piece(history: Sequence[Lists], block: Matches, rows: slice) -> _Piece:
+    source = np.array(block.source[rows])
+    return _Piece(source, [_Side(lists.width, list(lists.locate(source))) for lists in history])
+
+
+def _averaged_piece(piece: _Piece, *, order: _Order, columns: int, folder: Path | None) -> Matches:
+    """The averaged lists of some sources; with a folder, they are kept in a file there."""
+    count = len(piece.source)
+    target = np.full((count, columns), -1, dtype=np.int32)
+    mean = np.full((count, columns), -np.inf, dtype=np.float32)
+    for rows in _slices(count):
+        sides = [side.at(rows) for side in piece.sides]
+        chosen, means = _averaged(sides, order, columns)
+        target[rows, : chosen.shape[1]], mean[rows, : means.shape[1]] = chosen, means
+    # Which lists are mutual is decided when all of them are known.
+    averaged = Matches(piece.source, target, mean, np.zeros(count, dtype=bool))
+    if folder is None:
+        return averaged
+    path = temporary_path(folder / "lists.npz")
+    with reported(path):
+        write_matches(averaged, path)
+    return map_matches(path)
+
+
+def _slices(rows: int) -> Iterator[slice]:
+    for first in range(0, rows, _ROWS):
+        yield slice(first, min(first + _ROWS, rows))
 
 
 @dataclass(frozen=True)
@@ -111,23 +152,24 @@ class _Order:
 
 
 def _averaged(
-    lists: Sequence[_Lists], block: slice, order: _Order, top: int
+    sides: Sequence[tuple[npt.NDArray[np.int32], Scores]], order: _Order, top: int
 ) -> tuple[npt.NDArray[np.int32], Scores]:
-    """The ranked lists of a block of sources: targets, and mean scores."""
-    target, gain, floor = _side_by_side(lists, block)
-    place, total, is_left_out = _totals(target, gain, len(lists), order)
+    """The ranked lists of some sources: targets, and mean scores."""
+    target, gain, floor = _side_by_side(sides)
+    place, total, is_left_out = _totals(target, gain, len(sides), order)
     best, total = _largest(total, is_left_out, top, order.bits)
-    mean = ((total + floor[:, None]) / len(lists)).astype(np.float32)
+    mean = ((total + floor[:, None]) / len(sides)).astype(np.float32)
     chosen = target.take(place.take(best))
     chosen[np.isneginf(mean)] = -1
     return chosen, mean
 
 
-def _side_by_side(lists: Sequence[_Lists], block: slice) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
+def _side_by_side(
+    sides: Sequence[tuple[npt.NDArray[np.int32], Scores]],
+) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
     """All lists of a source in one row: targets, scores above the list's lowest, and the sum of the
     lowest.
     """
-    sides = [each.side_of(block) for each in lists]
     target = np.concatenate([target for target, _ in sides], axis=1)
     gain = np.empty(target.shape)
     floor = np.zeros(len(target))
@@ -203,34 +245,3 @@ def _mask(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
 def _first_places(rows: npt.NDArray[Any]) -> Places:
     """The place of the first entry of each row, counted from the first row on, as a column."""
     return np.arange(len(rows))[:, None] * rows.shape[1]
-
-
-def _mutual(
-    target: npt.NDArray[np.int32], score: Scores, highest_id: int, random_seed: int
-) -> npt.NDArray[np.bool_]:
-    """Rows that are the best source of their first target; of rows that tie for a target, one at random."""
-    mutual = np.zeros(len(target), dtype=bool)
-    if not target.size:
-        return mutual
-    row = np.flatnonzero(target[:, 0] >= 0)
-    first = target[row, 0]
-    # The best score that a target has as a first one. No score is higher if it is not the first of any row,
-    # and empty places (target -1) have the last entry.
-    best_score = np.full(highest_id + 2, np.inf, dtype=np.float32)
-    best_score[first] = -np.inf
-    np.maximum.at(best_score, first, score[row, 0])
-    is_beaten = np.zeros(highest_id + 2, dtype=bool)
-
-    def compare(block: slice) -> None:
-        listed = target[block]
-        is_beaten[listed[score[block] > best_score.take(listed)]] = True
-
-    for_row_blocks(compare, len(target), 8 * _ROWS)
-    is_best = (score[row, 0] == best_score[first]) & ~is_beaten[first]
-    row, first = row[is_best], first[is_best]
-    shuffled = np.random.default_rng([random_seed, _SALT, 1]).permutation(len(row))[::-1]
-    # The last of equal targets stays, which is the first one before the order was reversed.
-    winner = np.empty(highest_id + 2, dtype=np.int64)
-    winner[first[shuffled]] = row[shuffled]
-    mutual[winner[first]] = True
-    return mutual

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from divea.division import Division
 from divea.graphs import AlignmentTask, Links
 from divea.loop.confidence import Calibration, Judged
-from divea.types import Matches
+from divea.loop.lists import Lists
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Checkpoint:
     """How much more features count than they would beside perfect structure."""
     calibration: Calibration | None
     """None before the iteration that calibrates."""
-    matches: tuple[Matches, ...] = field(default=(), repr=False)
+    lists: tuple[Lists, ...] = field(default=(), repr=False)
     """The ranked lists of the latest iterations, in order, as far as the next one averages over them."""
 
 

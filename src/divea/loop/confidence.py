@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from divea.features.regression import fit_logistic
+from divea.features.regression import fit_logistic, refit_logistic, weighted_sums
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, PairScores, scores_at
 from divea.graphs.neighbours import matches_and_seeds, neighbour_support
+from divea.loop.assignment import Assignment
 from divea.resources.machine import cores
-from divea.resources.row_blocks import for_row_blocks
-from divea.types import Ids, Matches
+from divea.types import Ids
 
 FEWEST_PAIRS = 30
 """Judged pairs below which confidence is not calibrated: a share of fewer says little."""
@@ -33,41 +33,8 @@ FEWEST_PAIRS = 30
 _SALT = 0xCA11B
 _BOOTSTRAPS = 100
 _MOST_PAIRS_OF_INTERVAL = 50_000
-_ROWS = 1 << 14
 
 Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """The assigned pairs, each with its row and its rank (from 0) in the ranked lists."""
-
-    source: Ids
-    target: Ids
-    row: npt.NDArray[np.int64]
-    rank: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, matches: Matches, assigned: Ids) -> Assignment:
-        """From the target assigned to each row, -1 for none."""
-        row = np.flatnonzero(assigned >= 0)
-        rank = np.zeros(len(row), dtype=np.int64)
-
-        def find(block: slice) -> None:
-            own = row[block]
-            rank[block] = (matches.target[own] == assigned[own, None]).argmax(axis=1)
-
-        for_row_blocks(find, len(row), _ROWS)
-        return cls(matches.source[row], assigned[row], row, rank)
-
-    def by_row(self, rows: int) -> Ids:
-        """The target assigned to each row, -1 for none."""
-        assigned = np.full(rows, -1, dtype=np.int32)
-        assigned[self.row] = self.target
-        return assigned
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 @dataclass(frozen=True)
@@ -112,7 +79,7 @@ class Calibration:
         from scipy.special import expit
 
         standardised = (features - self.mean) / self.deviation
-        return np.asarray(expit(standardised @ self.weights + self.intercept))
+        return np.asarray(expit(weighted_sums(standardised, self.weights) + self.intercept))
 
     def interval(self, features: Numbers, random_seed: int = 0) -> tuple[float, float]:
         """A 90 % interval of the mean confidence of pairs with these features.
@@ -126,9 +93,13 @@ class Calibration:
         judged = self.judged
         # The mean over many pairs needs no more of them to be exact to three digits.
         shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
+        known = (judged.features - self.mean) / self.deviation
 
         def mean(weights: Numbers) -> float:
-            again = _fitted(replace(judged, counts=judged.counts * weights[judged.seed]))
+            counts = judged.counts * weights[judged.seed]
+            start = self.weights, self.intercept
+            weights, intercept = refit_logistic(known, judged.is_correct, counts, start)
+            again = replace(self, weights=weights, intercept=intercept)
             return float(again(shown).mean())
 
         means: list[float] = []
@@ -193,7 +164,6 @@ COLUMNS = ("score", "log score", "margin", "mutual", "matching neighbours", "sha
 
 def pair_features(
     assignment: Assignment,
-    matches: Matches,
     task: AlignmentTask,
     features: Features = (),
     names: Sequence[str] = (),
@@ -211,12 +181,8 @@ def pair_features(
     listed = {item.name: item.scores for item in features if isinstance(item, PairScores)}
     if not len(assignment):
         return np.zeros((0, len(COLUMNS) + len(names)))
-    score = matches.score[assignment.row, assignment.rank].astype(np.float64)
-    leaders = matches.score[assignment.row, :2].astype(np.float64)
-    runner_up = leaders[:, -1] if leaders.shape[1] > 1 else 0
-    rival = np.where(assignment.rank == 0, runner_up, leaders[:, 0])
+    score, rival = assignment.score.astype(np.float64), assignment.rival.astype(np.float64)
     margin = score - np.where(np.isfinite(rival), rival, 0)
-    mutual = matches.mutual[assignment.row] & (assignment.rank == 0)
     ends = assignment.source, assignment.target
     matched = matches_and_seeds(ends, task, np.clip(score, 0, 1))
     support, possible = neighbour_support(ends, matched, task)
@@ -227,7 +193,7 @@ def pair_features(
             score,
             np.log(np.clip(score, 1e-3, 1)),
             margin,
-            mutual.astype(np.float64),
+            assignment.mutual.astype(np.float64),
             np.log1p(support),
             support / np.maximum(possible, 1),
             *columns,
@@ -266,8 +232,13 @@ def _seed_of(ids: Ids, seeds: Ids) -> npt.NDArray[np.int64]:
 def calibrate(judged: Judged) -> Calibration | None:
     """Fit confidence to pairs that seeds judge; None if they are too few.
 
+    >>> from divea.loop.assignment import assign
+    >>> from divea.loop.lists import Lists, rank
+    >>> from divea.types import Matches
     >>> ids = np.arange(100, dtype=np.int32)
-    >>> pairs = Assignment(ids, np.where(ids < 50, ids, 200).astype(np.int32), ids, 0 * ids)
+    >>> target, score = np.where(ids < 50, ids, 200)[:, None], np.ones((100, 1), dtype=np.float32)
+    >>> lists = Lists.of([Matches(ids, target.astype(np.int32), score, ids >= 0)])
+    >>> pairs = assign(rank(lists), one_to_one=False)
     >>> seeds = Links.from_pairs([(i, i) for i in range(100)])
     >>> line = calibrate(judge(np.where(ids < 50, 1.0, 0.0)[:, None], pairs, seeds))
     >>> line(np.array([[0.0], [1.0]])).round(1).tolist()

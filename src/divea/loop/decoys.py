@@ -23,7 +23,8 @@ from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
 from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
 from divea.graphs.neighbours import matches_and_seeds, neighbour_support
-from divea.loop.confidence import FEWEST_PAIRS, Assignment, Calibration, Judged, calibrate
+from divea.loop.assignment import Assignment
+from divea.loop.confidence import FEWEST_PAIRS, Calibration, Judged, calibrate
 from divea.matching.sinkhorn import TEMPERATURE
 
 COLUMNS = ("features", "features up to 10", "structure", "matching neighbours", "share of neighbours")

@@ -26,12 +26,12 @@ from divea.errors import CalibrationError, InputError
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, total_scores
 from divea.loop import decoys
+from divea.loop.assignment import Assignment, assign
 from divea.loop.average import average
 from divea.loop.checkpoint import NO_CHECKPOINTS, Checkpoint, Checkpoints
 from divea.loop.confidence import (
     COLUMNS,
     FEWEST_PAIRS,
-    Assignment,
     Calibration,
     Judged,
     Numbers,
@@ -43,9 +43,9 @@ from divea.loop.confidence import (
 )
 from divea.loop.decoys import calibrate_without_seeds
 from divea.loop.features import HERE, Computing, LoopFeatures, starting_pairs
-from divea.loop.merge import assign, merge
+from divea.loop.lists import IN_MEMORY, NO_LISTS, Blocks, Lists, Ranking, rank
 from divea.loop.pseudo_seeds import choose_pseudo_seeds, without_anchors
-from divea.types import Ids, Matches, Scores, Solved
+from divea.types import Matches, Scores, Solved
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,13 @@ class Iteration:
     division: Division
     pseudo_seeds: Links
     """Those chosen for the next iteration; none in the last one."""
-    matches: Matches = field(repr=False)
+    lists: Lists = field(repr=False)
+    """The ranked lists, averaged with those of earlier iterations."""
+
+    @property
+    def matches(self) -> Matches:
+        """The ranked lists, in one array."""
+        return self.lists.merged()
 
 
 Observer = Callable[[Iteration], None]
@@ -88,20 +94,17 @@ Observer = Callable[[Iteration], None]
 class Outcome:
     """The result of the loop, in ids."""
 
-    matches: Matches
+    ranking: Ranking = field(repr=False)
     """The ranked targets of every unmatched source."""
-    assigned: Ids
-    """The target assigned to each source, -1 for none."""
+    assignment: Assignment
+    """The assigned pairs."""
     confidence: npt.NDArray[np.float64]
-    """The probability that the assigned pair of each row is correct; NaN for rows without one, and for all
-    rows if confidence could not be calibrated."""
+    """The probability that each assigned pair is correct; NaN if confidence could not be calibrated."""
     calibration: Calibration | None
     features: npt.NDArray[np.float64] = field(repr=False)
-    """What the confidence of each assigned pair was computed from, in order of its row."""
+    """What the confidence of each assigned pair was computed from."""
     columns: tuple[str, ...]
     """The names of the columns of `features`."""
-    subtask_of_row: Ids
-    """The subtask of the last iteration that each row of the matches comes from."""
     iterations: int
     division: Division
     """The division of the last iteration."""
@@ -109,6 +112,11 @@ class Outcome:
     """What was learned about the features, as plain JSON types."""
     without_seeds: bool = False
     """Whether the calibration comes from sure pairs and decoys instead of seeds."""
+
+    @property
+    def matches(self) -> Matches:
+        """The ranked lists, in one array."""
+        return self.ranking.lists.merged()
 
 
 def run_loop(
@@ -118,6 +126,7 @@ def run_loop(
     observe: Observer | None = None,
     computing: Computing = HERE,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    blocks: Blocks = IN_MEMORY,
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
@@ -133,12 +142,14 @@ def run_loop(
         Where features are computed, and what keeps them.
     checkpoints
         Where the state after each iteration is kept. The loop continues from the latest one.
+    blocks
+        Where ranked lists are worked on and kept. The caller removes the lists of the outcome.
     """
-    calibration = _cross_validated(task, settings, solve, computing, checkpoints)
+    calibration = _cross_validated(task, settings, solve, computing, checkpoints, blocks)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve, computing=computing)
+    loop = _Loop(task, settings, solve, computing=computing, blocks=blocks)
     calibration = loop.continue_from(checkpoints, visible) or calibration
     for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
@@ -149,10 +160,10 @@ def run_loop(
         if not is_last:
             checkpoints.keep(0, loop.checkpoint(calibration))
         if observe is not None:
-            observe(Iteration(number, loop.division, loop.pseudo_seeds, loop.matches))
+            observe(Iteration(number, loop.division, loop.pseudo_seeds, loop.ranking.lists))
 
-    assignment, matches = loop.assignment(), loop.matches
-    confidence = np.full(len(matches), np.nan)
+    assignment = loop.assignment()
+    confidence = np.full(len(assignment), np.nan)
     features = loop.pair_features(assignment, task)
     without_seeds = calibration is None and bool(loop.features)
     if without_seeds:
@@ -165,15 +176,14 @@ def run_loop(
         )
     if calibration is not None:
         _require_columns(calibration.judged, features.shape[1])
-        confidence[assignment.row] = calibration(features)
+        confidence = calibration(features)
     return Outcome(
-        matches=matches,
-        assigned=assignment.by_row(len(matches)),
+        ranking=loop.ranking,
+        assignment=assignment,
         confidence=confidence,
         calibration=calibration,
         features=features,
         columns=decoys.COLUMNS if without_seeds else (*COLUMNS, *loop.score_names),
-        subtask_of_row=loop.subtask_of_row,
         iterations=settings.iterations,
         division=loop.division,
         learned=loop.learned,
@@ -187,6 +197,7 @@ def _cross_validated(
     solve: Solver,
     computing: Computing,
     checkpoints: Checkpoints,
+    blocks: Blocks,
 ) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
@@ -196,13 +207,14 @@ def _cross_validated(
     for fold, (visible, hidden) in enumerate(parts, start=1):
         found = checkpoints.judged(fold)
         if found is None:
-            loop = _Loop(visible, settings, solve, fold, computing)
+            loop = _Loop(visible, settings, solve, fold, computing, blocks)
             loop.continue_from(checkpoints, visible)
             while loop.number < settings.iterations:
                 loop.iterate(visible, hidden, checkpoints)
                 if loop.number < settings.iterations:
                     checkpoints.keep(fold, loop.checkpoint())
             found = loop.judged(visible, hidden)
+            loop.remove_lists()
             checkpoints.keep_judged(fold, found)
         _require_columns(found, (judged or [found])[0].features.shape[1])
         judged.append(found)
@@ -225,11 +237,6 @@ def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration |
     return calibration
 
 
-_NO_MATCHES = Matches(
-    np.zeros(0, np.int32), np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32), np.zeros(0, bool)
-)
-
-
 class _Loop:
     """The state of a loop: what each iteration hands on to the next."""
 
@@ -240,8 +247,10 @@ class _Loop:
         solve: Solver,
         fold: int = 0,
         computing: Computing = HERE,
+        blocks: Blocks = IN_MEMORY,
     ):
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
+        self._blocks = blocks
         self._features = LoopFeatures(task, settings, computing)
         self._strategy = make_strategy(task, settings)
         self.number = 0
@@ -255,9 +264,8 @@ class _Loop:
         """Those chosen for the next iteration; none after the last one."""
         self._known = self.pseudo_seeds
         """Those that the latest iteration learned from."""
-        self.matches: Matches
+        self.ranking = rank(NO_LISTS)
         """The ranked lists of the latest iteration, averaged with those before it."""
-        self.subtask_of_row: Ids
 
     def continue_from(self, checkpoints: Checkpoints, visible: AlignmentTask) -> Calibration | None:
         """Continue after the latest checkpoint, if there is one, and return its calibration."""
@@ -268,8 +276,8 @@ class _Loop:
         self._division, self.pseudo_seeds = checkpoint.division, checkpoint.pseudo_seeds
         self._similarity = checkpoint.similarity
         self._features.restore(checkpoint.weights, checkpoint.scale)
-        for number, matches in enumerate(checkpoint.matches, self.number - len(checkpoint.matches)):
-            self._history.add(matches, self._settings.model_at(number))
+        for number, lists in enumerate(checkpoint.lists, self.number - len(checkpoint.lists)):
+            self._history.add(lists, self._settings.model_at(number))
         return checkpoint.calibration
 
     def checkpoint(self, calibration: Calibration | None = None) -> Checkpoint:
@@ -288,8 +296,7 @@ class _Loop:
         """Divide, solve and learn once, with the seeds of `visible`; those of `hidden` only judge."""
         settings, number = self._settings, self.number
         self.number += 1
-        # Lists are the largest arrays of a loop, and the old ones are not needed any more.
-        self.matches = _NO_MATCHES
+        self.remove_lists()
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
         features = self.features = self._features.at(visible, pseudo_seeds, hidden)
         if number == 0 and (features or not len(visible.seeds)):
@@ -303,18 +310,15 @@ class _Loop:
         notes = (*division.notes, *self._features.notes)
         work = Work(number, visible, division.subtasks, pseudo_seeds, features, notes, self._fold)
         solved = list(self._solve(work))
-        latest, self.subtask_of_row = merge([result.matches for result in solved])
         top_sums = [result.top_sums for result in solved]
-        del solved  # the lists are held twice until here
-        self._history.add(latest, settings.model_at(number))
-        self.matches = self._history.averaged(visible)
-        del latest
+        self._history.add(Lists.of([result.matches for result in solved]), settings.model_at(number))
+        self.ranking = self._history.averaged(visible, self._blocks)
         self.pseudo_seeds = Links.from_pairs([])
-        if self.number == settings.iterations:
-            self._history.clear()
-        else:
+        if self.number < settings.iterations:
             self.pseudo_seeds = choose_pseudo_seeds(
-                self.matches, threshold=settings.matching.threshold, random_seed=settings.random_seed
+                self.ranking.first_pairs,
+                threshold=settings.matching.threshold,
+                random_seed=settings.random_seed,
             )
             self._similarity = _updated_similarity(self._similarity, division, top_sums, self._task, settings)
 
@@ -331,11 +335,19 @@ class _Loop:
         assert self._division is not None
         return self._division
 
+    def remove_lists(self) -> None:
+        """Remove the averaged lists of the latest iteration: the next one makes others."""
+        self.ranking.lists.remove()
+        self.ranking = rank(NO_LISTS)
+
     def assignment(self) -> Assignment:
         """The assigned pairs."""
-        output, random_seed = self._settings.output, self._settings.random_seed
-        assigned = assign(self.matches, one_to_one=output.one_to_one, random_seed=random_seed)
-        return Assignment.of(self.matches, assigned)
+        return assign(
+            self.ranking,
+            self._blocks,
+            one_to_one=self._settings.output.one_to_one,
+            random_seed=self._settings.random_seed,
+        )
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -349,7 +361,7 @@ class _Loop:
 
     def pair_features(self, assignment: Assignment, visible: AlignmentTask) -> Numbers:
         """What the confidence of the assigned pairs is computed from."""
-        return pair_features(assignment, self.matches, visible, self.features, self.score_names)
+        return pair_features(assignment, visible, self.features, self.score_names)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -364,32 +376,25 @@ class _Loop:
 
 
 class _History:
-    """The matches of the latest iterations that had the same model: scores of two models do not compare."""
+    """The lists of the latest iterations that had the same model: scores of two models do not compare."""
 
     def __init__(self, settings: Settings):
         self._settings = settings
         self._model: ModelSettings | None = None
-        self._matches: list[Matches] = []
+        self._lists: list[Lists] = []
 
-    def add(self, matches: Matches, model: ModelSettings) -> None:
+    def add(self, lists: Lists, model: ModelSettings) -> None:
         if self._model is None or not model.is_same_model(self._model):
-            self._matches.clear()
+            self._lists.clear()
         self._model = model
-        self._matches = [*self._matches, matches][-self._settings.matching.average :]
+        self._lists = [*self._lists, lists][-self._settings.matching.average :]
 
-    def clear(self) -> None:
-        """Free the memory of the lists after the last iteration."""
-        self._matches.clear()
-
-    def averaged(self, visible: AlignmentTask) -> Matches:
+    def averaged(self, visible: AlignmentTask, blocks: Blocks) -> Ranking:
         """The mean scores, as ranked lists of the latest iteration's sources."""
-        latest = self._matches[-1]
-        if len(self._matches) == 1:
-            return latest
+        if len(self._lists) == 1:
+            return rank(self._lists[0], blocks)
         settings = self._settings
-        return average(
-            self._matches, latest.source, visible.seeds.target, settings.output.top, settings.random_seed
-        )
+        return average(self._lists, visible.seeds.target, settings.output.top, settings.random_seed, blocks)
 
 
 def _updated_similarity(

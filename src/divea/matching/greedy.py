@@ -20,16 +20,22 @@ from divea.types import Ids, Matches
 _ROWS = 1 << 12
 """Rows of a block."""
 
+_DRAWS = 1 << 16
+"""Draws that are made together."""
+
 Rows = npt.NDArray[np.int64]
 
 
-def assign_greedily(matches: Matches, random_seed: list[int]) -> Ids:
+def assign_greedily(matches: Matches, random_seed: list[int], draws: Rows | None = None) -> Ids:
     """The target assigned to each row, -1 for none.
 
     Parameters
     ----------
     random_seed
-        Of the draws: every listed pair has one, and the lower one wins if scores are equal.
+        The random seed of the draws: every listed pair has one, and the lower one wins if scores are equal.
+    draws
+        The number of each pair's draw, in the shape of the lists; None numbers the listed pairs in the order
+        of source ids and targets.
 
     Examples
     --------
@@ -41,7 +47,7 @@ def assign_greedily(matches: Matches, random_seed: list[int]) -> Ids:
     assigned = np.full(len(matches), -1, dtype=np.int32)
     if not matches.target.size:
         return assigned
-    proposals = _Proposals(matches, random_seed)
+    proposals = _Proposals(_Lists(matches, random_seed, draws))
     while proposals.propose():
         pass
     chosen = np.flatnonzero(proposals.holder >= 0)
@@ -52,13 +58,13 @@ def assign_greedily(matches: Matches, random_seed: list[int]) -> Ids:
 class _Proposals:
     """The rows that still propose, and the row that each target keeps."""
 
-    def __init__(self, matches: Matches, random_seed: list[int]):
-        self._lists = _Lists(matches, random_seed)
-        targets = int(matches.target.max()) + 1
-        self._rows = np.arange(len(matches))
-        self._place = np.zeros(len(matches), dtype=np.int64)
+    def __init__(self, lists: _Lists):
+        self._lists = lists
+        targets = int(lists.target.max()) + 1
+        self._rows = np.arange(len(lists.target))
+        self._place = np.zeros(len(lists.target), dtype=np.int64)
         self.holder = np.full(targets, -1, dtype=np.int64)
-        self._held = np.full(targets, -np.inf, dtype=matches.score.dtype)
+        self._held = np.full(targets, -np.inf, dtype=lists.score.dtype)
         """The score of the row that a target keeps."""
         self._mark = np.empty(targets, dtype=np.int64)
         self._lowest = np.empty(targets)
@@ -125,18 +131,18 @@ class _Proposals:
 class _Lists:
     """The listed pairs of every row, in the order in which it proposes."""
 
-    def __init__(self, matches: Matches, random_seed: list[int]):
-        self._source, self._random_seed = matches.source, random_seed
-        self._target = np.ascontiguousarray(matches.target)
-        self._score = np.ascontiguousarray(matches.score)
-        self.width = self._target.shape[1]
+    def __init__(self, matches: Matches, random_seed: list[int], draws: Rows | None):
+        self._source, self._random_seed, self._numbers = matches.source, random_seed, draws
+        self.target = np.ascontiguousarray(matches.target)
+        self.score = np.ascontiguousarray(matches.score)
+        self.width = self.target.shape[1]
         self._order = np.empty(0, dtype=np.int16)
         """The places of a row in the order of proposals, for the rows of `_is_ordered`."""
         self._is_ordered = np.zeros(len(matches), dtype=bool)
         is_unsorted = np.zeros(len(matches), dtype=bool)
 
         def check(block: slice) -> None:
-            score, target = self._score[block], self._target[block]
+            score, target = self.score[block], self.target[block]
             is_wrong = (score[:, 1:] > score[:, :-1]) | ((target[:, 1:] >= 0) & (target[:, :-1] < 0))
             is_unsorted[block] = is_wrong.any(axis=1)
 
@@ -146,16 +152,16 @@ class _Lists:
     def at(self, rows: Rows, turn: Rows) -> tuple[Ids, npt.NDArray[Any]]:
         """The target and the score of the proposal that each row makes in its given turn; -1 for none."""
         place = self._flat(rows, turn)
-        score = self._score.take(place)
+        score = self.score.take(place)
         # A row in its own order needs another one from here on if the next score is the same.
         later = np.flatnonzero((turn + 1 < self.width) & ~self._is_ordered[rows])
         following = place[later] + 1
-        is_tied = (self._score.take(following) == score[later]) & (self._target.take(following) >= 0)
+        is_tied = (self.score.take(following) == score[later]) & (self.target.take(following) >= 0)
         if is_tied.any():
             tied = later[is_tied]
             self._put_in_order(rows[tied])
             place[tied] = self._flat(rows[tied], turn[tied])
-        return self._target.take(place), score
+        return self.target.take(place), score
 
     def _flat(self, rows: Rows, turn: Rows) -> Rows:
         """The place of a proposal in the flattened lists."""
@@ -169,68 +175,61 @@ class _Lists:
         if not len(rows):
             return
         if not len(self._order):
-            self._order = np.empty(self._target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
+            self._order = np.empty(self.target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
 
         def order(block: slice) -> None:
             own = rows[block]
-            target = self._target[own]
+            target = self.target[own]
             # nan sorts after everything else, so empty places come last.
-            descending = np.where(target >= 0, -self._score[own], np.nan)
-            self._order[own] = np.lexsort((self._draws_of(own, target), descending))
+            descending = np.where(target >= 0, -self.score[own], np.nan)
+            self._order[own] = np.lexsort((draws[own], descending))
 
-        _ = self._draws  # made once, before there are threads
+        draws = self._draws  # made once, before there are threads
         for_row_blocks(order, len(rows), _ROWS)
         self._is_ordered[rows] = True
 
     def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
         """The draws of the proposals that rows make in their given turns."""
-        draws, first = self._draws
-        wanted = self._target.take(self._flat(rows, turn))
-        number = first[rows]
-
-        def count(block: slice) -> None:
-            target = self._target[rows[block]]
-            number[block] += ((target >= 0) & (target < wanted[block, None])).sum(axis=1)
-
-        for_row_blocks(count, len(rows), _ROWS)
-        return draws.take(number)
-
-    def _draws_of(self, rows: Rows, target: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-        """The draws of all pairs of some rows: a row has one for each pair, in the order of target ids."""
-        draws, first = self._draws
-        by_target = np.argsort(target, axis=1)
-        # Empty places are target -1, so they come first, and have no draw.
-        number = np.arange(self.width) - (target < 0).sum(axis=1)[:, None]
-        drawn = np.where(number >= 0, draws.take(first[rows, None] + np.maximum(number, 0)), np.nan)
-        found = np.empty(target.shape)
-        np.put_along_axis(found, by_target, drawn, axis=1)
-        return found
+        return self._draws.take(self._flat(rows, turn))
 
     @cached_property
-    def _draws(self) -> tuple[npt.NDArray[np.float64], Rows]:
-        """A draw for every pair in the order of source ids and targets, and where those of a row start.
+    def _draws(self) -> npt.NDArray[np.float64]:
+        """The draw of every pair."""
+        numbers = _numbers(self._source, self.target) if self._numbers is None else self._numbers
+        draws = np.empty(self.target.shape)
 
-        The order of rows does not matter for them.
-        """
-        pairs = np.empty(len(self._target), dtype=np.int64)
+        def fill(block: slice) -> None:
+            draws[block] = _draws_with(numbers[block], self._random_seed)
 
-        def count(block: slice) -> None:
-            pairs[block] = (self._target[block] >= 0).sum(axis=1)
-
-        for_row_blocks(count, len(pairs), _ROWS)
-        by_source = np.argsort(self._source, kind="stable")
-        first = np.empty(len(pairs), dtype=np.int64)
-        first[by_source] = np.cumsum(pairs[by_source]) - pairs[by_source]
-        return _draws(self._random_seed, int(pairs.sum()) + 1), first
+        for_row_blocks(fill, len(draws), _ROWS)
+        return draws
 
 
-def _draws(random_seed: list[int], number: int) -> npt.NDArray[np.float64]:
-    """What `np.random.default_rng(random_seed).random(number)` gives, drawn on all cores."""
-    draws = np.empty(number)
+def _numbers(source: Ids, target: npt.NDArray[np.int32]) -> Rows:
+    """The number of each listed pair in the order of source ids and targets, whatever the order of rows."""
+    listed = (target >= 0).sum(axis=1)
+    by_source = np.argsort(source, kind="stable")
+    first = np.empty(len(listed), dtype=np.int64)
+    first[by_source] = np.cumsum(listed[by_source]) - listed[by_source]
+    # Empty places are target -1, so they come first, and have no number of their own.
+    place = np.arange(target.shape[1]) - (target.shape[1] - listed)[:, None]
+    numbers = np.empty(target.shape, dtype=np.int64)
+    np.put_along_axis(numbers, np.argsort(target, axis=1), first[:, None] + place, axis=1)
+    return numbers
 
-    def fill(block: slice) -> None:
-        bits = np.random.PCG64(random_seed).advance(block.start)
-        np.random.Generator(bits).random(out=draws[block])
 
-    for_row_blocks(fill, number, 100 * _ROWS)
-    return draws
+def _draws_with(numbers: Rows, random_seed: list[int]) -> npt.NDArray[np.float64]:
+    """The draws with these numbers: those of `np.random.default_rng(random_seed).random(most)` at them.
+
+    Draws are made in chunks, and only chunks that hold one of the numbers. Places without a pair, whose
+    number may be negative, get any draw.
+    """
+    wanted = np.maximum(numbers, 0).ravel()
+    chunk = wanted // _DRAWS
+    order = np.argsort(chunk, kind="stable")
+    chunks, first = np.unique(chunk[order], return_index=True)
+    found = np.empty(len(wanted))
+    for number, members in zip(chunks.tolist(), np.split(order, first[1:]), strict=True):
+        bits = np.random.PCG64(random_seed).advance(number * _DRAWS)
+        found[members] = np.random.Generator(bits).random(_DRAWS)[wanted[members] - number * _DRAWS]
+    return found.reshape(numbers.shape)

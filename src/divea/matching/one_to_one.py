@@ -6,6 +6,7 @@ The greedy method is fast and deterministic up to ties; the Hungarian method of 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from divea.errors import InputError
 from divea.matching.greedy import assign_greedily
@@ -13,8 +14,14 @@ from divea.types import Ids, Matches
 
 _SALT = 0x1_70_1
 
+_METHODS = ("greedy", "hungarian")
 
-def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0) -> Ids:
+Numbers = npt.NDArray[np.int64]
+
+
+def one_to_one(
+    matches: Matches, method: str = "greedy", *, random_seed: int = 0, draws: Numbers | None = None
+) -> Ids:
     """The target assigned to each row of `matches`, -1 for none; no target is assigned twice.
 
     Only listed targets are assigned, so a source gets none if all targets on its list are taken. Ties are
@@ -27,6 +34,9 @@ def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0
         as many sources as possible and, among such assignments, has the largest sum of scores.
     random_seed
         Decides between equal scores.
+    draws
+        The number of each pair's draw, if these are only a part of the lists; greedy only. None numbers the
+        listed pairs in the order of source ids and targets.
 
     Examples
     --------
@@ -39,7 +49,9 @@ def one_to_one(matches: Matches, method: str = "greedy", *, random_seed: int = 0
     """
     if method not in _METHODS:
         raise InputError(f"unknown one-to-one method {method!r}; choose from {', '.join(_METHODS)}")
-    return _METHODS[method](matches, [random_seed, _SALT])
+    if method == "greedy":
+        return assign_greedily(matches, [random_seed, _SALT], draws)
+    return _assign_optimally(matches, [random_seed, _SALT])
 
 
 def _assign_optimally(matches: Matches, random_seed: list[int]) -> Ids:
@@ -75,6 +87,3 @@ def _assign_optimally(matches: Matches, random_seed: list[int]) -> Ids:
     chosen = np.flatnonzero(column_of_row[row] == column)
     assigned[rows[chosen]] = targets[chosen]
     return assigned
-
-
-_METHODS = {"greedy": assign_greedily, "hungarian": _assign_optimally}

@@ -5,10 +5,15 @@ numpy releases Python's lock in its inner loops, so threads that each take a blo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from divea.resources.machine import cores
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def for_row_blocks(work: Callable[[slice], object], rows: int, size: int) -> None:
@@ -38,3 +43,29 @@ def for_row_blocks(work: Callable[[slice], object], rows: int, size: int) -> Non
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, blocks):
             pass
+
+
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """The result of each item, in order; items are worked on in threads, one for each core.
+
+    At most twice as many results as there are threads wait for the caller.
+
+    >>> list(in_threads(abs, [-2, 1, -3]))
+    [2, 1, 3]
+    """
+    threads = min(cores(), len(items))
+    if threads < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        started: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                started.append(pool.submit(function, item))
+                if len(started) > 2 * threads:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
+        finally:
+            for waiting in started:
+                waiting.cancel()

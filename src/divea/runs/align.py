@@ -29,9 +29,11 @@ from divea.executors import (
     make_jobs,
 )
 from divea.graphs import AlignmentTask
+from divea.graphs.storage import StoredTask
 from divea.loop.checkpoint import NO_CHECKPOINTS
 from divea.loop.confidence import threshold_for
 from divea.loop.features import Computing
+from divea.loop.lists import Blocks
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
 from divea.resources.limits import Limits
 from divea.resources.machine import cores, peak_memory
@@ -249,14 +251,16 @@ def _align(
         checkpoints = RefinedCheckpoints(run, log, solver.failed, before)
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
-    outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints)
-    if is_finished:
-        # The loop was repeated for the observer alone: the tables are written already.
-        return solver.failed
-    stages.end("merge", outcome.iterations - 1)
-    is_complete = not solver.failed
-    _write_tables(run, outcome, run.manifest.identity if is_complete else INCOMPLETE, log)
-    stages.end("write", outcome.iterations - 1)
+    with run.folder_of_lists() as folder:
+        blocks = Blocks(executor.mapper(run.task_folder), folder)
+        outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints, blocks)
+        if is_finished:
+            # The loop was repeated for the observer alone: the tables are written already.
+            return solver.failed
+        stages.end("merge", outcome.iterations - 1)
+        is_complete = not solver.failed
+        _write_tables(run, outcome, run.manifest.identity if is_complete else INCOMPLETE, log, blocks)
+        stages.end("write", outcome.iterations - 1)
     run.add_stages(stages.measured)
     log("finished", failed=len(solver.failed))
     return solver.failed
@@ -341,13 +345,13 @@ class _Solver:
         solved: dict[int, Solved] = {}
         self.executor.on_steps = lambda steps: self._pass_on_steps(jobs[steps.position], steps)
         with ThreadPoolExecutor(1) as committer:
-            committing: tuple[Job, Done, Future[None]] | None = None
+            committing: tuple[Job, Done, Future[dict[int, Solved]]] | None = None
             for result in self.executor.run(self.run.task_folder, jobs):
                 job = jobs[result.position]
                 if isinstance(result, Failed):
                     solved |= self._record_failure(job, result)
                     continue
-                self._log_committed(committing)
+                solved |= self._committed_by(committing)
                 committing = (
                     job,
                     result,
@@ -355,12 +359,9 @@ class _Solver:
                 )
                 if self.run.manifest.memory is not None:
                     # The limit of the next job is on the whole process, so nothing else may run beside it.
-                    self._log_committed(committing)
+                    solved |= self._committed_by(committing)
                     committing = None
-                solved.update(
-                    (subtask.index, found) for subtask, found in zip(job.subtasks, result.solved, strict=True)
-                )
-            self._log_committed(committing)
+            solved |= self._committed_by(committing)
         return solved
 
     def _pass_on_steps(self, job: Job, steps: Steps) -> None:
@@ -396,21 +397,27 @@ class _Solver:
             if found is None:
                 missing.append(job)
                 continue
-            self._commit(job, [found.solved[item.index] for item in job.subtasks], divided=found.divided)
-            taken.update(found.solved)
+            taken |= self._commit(
+                job, [found.solved[item.index] for item in job.subtasks], divided=found.divided
+            )
         return taken, missing
 
-    def _commit(self, job: Job, solved: list[Solved], *, divided: bool) -> None:
+    def _commit(self, job: Job, solved: list[Solved], *, divided: bool) -> dict[int, Solved]:
+        """Commit the results of a job, and return them by subtask, as mapped files."""
         made_from = self.run.made_from(job, divided=divided)
-        for subtask, result in zip(job.subtasks, solved, strict=True):
-            self.run.commit_result(job, subtask, made_from, result)
+        return {
+            subtask.index: self.run.commit_result(job, subtask, made_from, result)
+            for subtask, result in zip(job.subtasks, solved, strict=True)
+        }
 
-    def _log_committed(self, committing: tuple[Job, Done, Future[None]] | None) -> None:
-        """Wait until a job's results are committed, and log that it is solved."""
+    def _committed_by(
+        self, committing: tuple[Job, Done, Future[dict[int, Solved]]] | None
+    ) -> dict[int, Solved]:
+        """Wait until a job's results are committed, log that it is solved, and return them by subtask."""
         if committing is None:
-            return
+            return {}
         job, done, commit = committing
-        commit.result()
+        solved = commit.result()
         self.stages.add_job(done)
         for note in done.notes:
             self.log("note", text=note)
@@ -422,6 +429,7 @@ class _Solver:
             peak_memory=done.peak_memory,
             peak_gpu_memory=done.peak_gpu_memory,
         )
+        return solved
 
     def _record_failure(self, job: Job, failed: Failed) -> dict[int, Solved]:
         indices = tuple(subtask.index for subtask in job.subtasks)
@@ -479,7 +487,7 @@ def _confidence_threshold(outcome: Outcome, settings: Settings, log: Log) -> flo
     precision, least = settings.confidence.precision, settings.confidence.min_confidence
     if precision is None:
         return DEFAULT_MIN_CONFIDENCE if least is None else least
-    threshold = threshold_for(precision, outcome.calibration(outcome.features))
+    threshold = threshold_for(precision, outcome.confidence)
     if np.isinf(threshold):
         log("note", text=f"no pair is certain enough for an expected precision of {precision}")
         return threshold
@@ -498,7 +506,7 @@ def _refuse_wide_interval(expected: dict[str, Any], settings: Settings) -> None:
         )
 
 
-def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log) -> None:
+def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log, blocks: Blocks) -> None:
     threshold = _confidence_threshold(outcome, run.manifest.settings, log)
     table = mappings_table(outcome, run.task, threshold)
     settings = run.manifest.settings
@@ -513,7 +521,8 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))
     run.commit(EVIDENCE, made_from, lambda path: write_evidence(outcome, path))
-    run.commit(RANKED, made_from, lambda path: write_ranked(outcome, run.task, path))
+    stored = StoredTask(run.task, run.task_folder)
+    run.commit(RANKED, made_from, lambda path: write_ranked(outcome, stored, path, blocks))
     if problem := tsv_problem(table):
         log("note", text=f"no {MAPPINGS_TSV}: {problem}")
         run.commit_absence(MAPPINGS_TSV, made_from)

@@ -1,75 +1,33 @@
-"""Archives of arrays in a run, such as the result of a subtask or vectors of entities. Nothing is pickled."""
+"""What a run keeps as archives of arrays: the results of subtasks, and vectors of entities."""
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from divea.archives import MappedMatches, lists_of, map_arrays, read_arrays, write_arrays
 from divea.division import Subtask
 from divea.graphs.features import EntityVectors
 from divea.graphs.ids import contains
-from divea.types import Matches, Solved
+from divea.types import Solved
 
 _ARRAYS = ("source", "target", "score", "mutual", "top_sums")
 
 
 def write_solved(solved: Solved, path: Path) -> None:
     """Write the result of a subtask."""
-    matches = solved.matches
-    write_arrays(
-        {
-            "source": matches.source,
-            "target": matches.target,
-            "score": matches.score,
-            "mutual": matches.mutual,
-            "top_sums": solved.top_sums,
-        },
-        path,
-    )
+    write_arrays({**lists_of(solved.matches), "top_sums": solved.top_sums}, path)
 
 
 def read_solved(path: Path, subtask: Subtask) -> Solved | None:
-    """The result, or None if it is not a result of this subtask."""
-    arrays = read_arrays(path)
+    """The result, mapped into memory, or None if it is not a result of this subtask."""
+    arrays = map_arrays(path)
     if arrays is None or arrays.keys() != set(_ARRAYS):
         return None
     source, target, score, mutual, top_sums = (arrays[name] for name in _ARRAYS)
-    solved = Solved(Matches(source, target, score, mutual), top_sums)
+    solved = Solved(MappedMatches(source, target, score, mutual, path), top_sums)
     return solved if fits(solved, subtask) else None
-
-
-def write_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
-    """Write an .npz file without pickles; the same arrays give the same bytes."""
-    in_order = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with path.open("wb") as file:
-        np.savez(file, **in_order)  # type: ignore[arg-type]
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file that `write_arrays` wrote, or None if it is none, or damaged."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {name.removesuffix(".npy"): _stored_array(archive, name) for name in archive.namelist()}
-    except Exception:  # zipfile and numpy may raise anything on a damaged archive
-        return None
-
-
-def _stored_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive, in no more memory than the archive takes on disk."""
-    member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError("compressed, so divea did not write it")
-    data = archive.read(member)
-    header = io.BytesIO(data)
-    np.lib.format.read_magic(header)
-    shape, is_fortran_ordered, dtype = np.lib.format.read_array_header_1_0(header)
-    if is_fortran_ordered or dtype.hasobject:
-        raise ValueError("divea writes no such arrays")
-    return np.frombuffer(data, dtype, offset=header.tell()).reshape(shape)
 
 
 def fits(solved: Solved, subtask: Subtask) -> bool:

@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from divea.archives import read_arrays, write_arrays
 from divea.division import Division, Subtask, load_division
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, Links
 from divea.io import checksum
 from divea.loop.checkpoint import Checkpoint, Checkpoints
 from divea.loop.confidence import COLUMNS, Calibration, Judged
-from divea.loop.merge import merge
+from divea.loop.lists import Lists
 from divea.resources.machine import cores
-from divea.runs.archives import read_arrays, read_solved, write_arrays
+from divea.runs.archives import read_solved
 from divea.runs.directory import RunDirectory
 from divea.runs.layout import DIVISION, iteration_folder, judged_file, learned_file, result_file
 from divea.runs.log import Log
-from divea.types import Matches, Solved
+from divea.types import Solved
 
 Arrays = dict[str, np.ndarray]
 
@@ -175,10 +176,10 @@ class RunCheckpoints(Checkpoints):
         except _DAMAGE:
             return None
         uses_similarity = self._run.manifest.settings.weighs_similarity
-        matches = self._averaged_lists(fold, iteration, division, about, task)
-        if matches is None or uses_similarity != (similarity is not None):
+        lists = self._averaged_lists(fold, iteration, division, about, task)
+        if lists is None or uses_similarity != (similarity is not None):
             return None
-        return Checkpoint(iteration, division, pseudo_seeds, similarity, weights, scale, calibration, matches)
+        return Checkpoint(iteration, division, pseudo_seeds, similarity, weights, scale, calibration, lists)
 
     def _learned(
         self, fold: int, iteration: int, task: AlignmentTask
@@ -196,12 +197,12 @@ class RunCheckpoints(Checkpoints):
 
     def _averaged_lists(
         self, fold: int, iteration: int, division: Division, about: dict[str, Any], task: AlignmentTask
-    ) -> tuple[Matches, ...] | None:
+    ) -> tuple[Lists, ...] | None:
         """The ranked lists that the next iteration averages over, in order of their iterations.
 
         None if some are missing, or are not those that the checkpoints were learned from.
         """
-        lists: list[Matches] = []
+        lists: list[Lists] = []
         for number in range(iteration, max(iteration - self._averaged, -1), -1):
             if number < iteration:
                 follows = about["follows"]
@@ -220,8 +221,8 @@ class RunCheckpoints(Checkpoints):
         """How many lists of earlier iterations an iteration averages over."""
         return self._run.manifest.settings.matching.average - 1
 
-    def _lists(self, fold: int, iteration: int, division: Division, checksums: Any) -> Matches | None:
-        """The merged lists of an iteration, if its results have these checksums."""
+    def _lists(self, fold: int, iteration: int, division: Division, checksums: Any) -> Lists | None:
+        """The lists of an iteration, if its results have these checksums."""
         if not isinstance(checksums, list) or len(checksums) != len(division) or None in checksums:
             return None
 
@@ -233,7 +234,7 @@ class RunCheckpoints(Checkpoints):
         with ThreadPoolExecutor(cores()) as pool:
             found = list(pool.map(read, division.subtasks, checksums))
         lists = [solved.matches for solved in found if solved is not None]
-        return merge(lists)[0] if len(lists) == len(found) else None
+        return Lists.of(lists) if len(lists) == len(found) else None
 
 
 def _about(arrays: Arrays) -> dict[str, Any]:

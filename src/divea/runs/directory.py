@@ -8,11 +8,13 @@ a symbolic link: whatever divea did not write stays as it is.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from divea.archives import map_matches
 from divea.division import Division, Subtask, write_division
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, load_task, save_task
@@ -110,13 +112,25 @@ class RunDirectory:
             return None
         return read_solved(self.path / name, subtask)
 
-    def commit_result(self, job: Job, subtask: Subtask, made_from: str, solved: Solved) -> None:
-        """Keep the result of a subtask."""
-        self.commit(
-            result_file(job.iteration, subtask.index, job.fold),
-            made_from,
-            lambda path: write_solved(solved, path),
-        )
+    def commit_result(self, job: Job, subtask: Subtask, made_from: str, solved: Solved) -> Solved:
+        """Keep the result of a subtask, and return it as it was kept: its lists are mapped from the file."""
+        name = result_file(job.iteration, subtask.index, job.fold)
+        self.commit(name, made_from, lambda path: write_solved(solved, path))
+        return Solved(map_matches(self.path / name), solved.top_sums)
+
+    @contextmanager
+    def folder_of_lists(self) -> Iterator[Path]:
+        """A temporary folder for the lists that the loop works on; it is removed in the end.
+
+        What a killed process leaves of it is removed when the run is opened again.
+        """
+        folder = temporary_path(self.path / "lists")
+        with reported(folder):
+            folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def commit(self, name: str, made_from: str, write: Callable[[Path], None]) -> None:
         """Write a temporary file, add it to the journal, sync it, and rename it.

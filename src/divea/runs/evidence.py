@@ -67,9 +67,8 @@ class Evidence:
 
 def write_evidence(outcome: Outcome, path: Path) -> None:
     """Write the evidence of an outcome as an Arrow file. The same outcome gives the same bytes."""
-    rows = np.flatnonzero(outcome.assigned >= 0)
-    matches, calibration = outcome.matches, outcome.calibration
-    columns = [matches.source[rows], outcome.assigned[rows], outcome.confidence[rows]]
+    assignment, calibration = outcome.assignment, outcome.calibration
+    columns = [assignment.source, assignment.target, outcome.confidence]
     schema, regression = _IDS, None
     if calibration is not None:
         columns += list(outcome.features.astype(np.float32).T)

@@ -26,6 +26,7 @@ from divea.graphs.ids import contains
 from divea.io import usable_path
 from divea.loop.checkpoint import Checkpoint
 from divea.loop.confidence import Judged, hold_back
+from divea.loop.lists import Lists
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.checksums import REJECTED
 from divea.runs.directory import CommittedResults, RunDirectory, open_to_read, read_stored_task
@@ -162,7 +163,7 @@ class RefinedCheckpoints(RunCheckpoints):
         return replace(
             found,
             pseudo_seeds=found.pseudo_seeds.without(self._run.task.rejected),
-            matches=tuple(without_pairs(matches, self._run.task.rejected) for matches in found.matches),
+            lists=tuple(_without_rejected(lists, self._run.task) for lists in found.lists),
         )
 
     def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
@@ -189,6 +190,10 @@ def without_new_anchors(division: Division, task: AlignmentTask) -> Division:
         for subtask in division.subtasks
     )
     return replace(division, subtasks=tuple(subtasks))
+
+
+def _without_rejected(lists: Lists, task: AlignmentTask) -> Lists:
+    return replace(lists, blocks=tuple(without_pairs(block, task.rejected) for block in lists.blocks))
 
 
 def without_pairs(matches: Matches, rejected: Links) -> Matches:

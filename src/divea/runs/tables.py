@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,10 @@ from divea.formats.delimited import check_characters, write_columns
 from divea.formats.parquet_join import join_parquet
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.labels import LABEL
-from divea.loop.confidence import Assignment
-from divea.resources.machine import cores
+from divea.graphs.storage import StoredTask
+from divea.loop.lists import IN_MEMORY, Blocks, stacked
 from divea.runs.layout import MAPPINGS_TSV
-from divea.types import Ids
+from divea.types import Ids, Matches
 
 if TYPE_CHECKING:
     from divea.loop.loop import Outcome
@@ -70,27 +69,19 @@ def mappings_table(outcome: Outcome, task: AlignmentTask, min_confidence: float)
 
     If confidence could not be calibrated, no pair is left out.
     """
-    matches = outcome.matches
-    kept = np.where(outcome.confidence < min_confidence, np.int32(-1), outcome.assigned)
-    pairs = Assignment.of(matches, kept)
-    if not len(pairs):
-        return MAPPINGS_SCHEMA.empty_table()
-    rows, place = pairs.row, pairs.rank
-    confidence = outcome.confidence[rows]
-    score = matches.score[rows, place]
-    is_alone = matches.target.shape[1] == 1
-    runner_up = -np.inf if is_alone else matches.score[rows, 1]
-    margin = score - np.where(place == 0, runner_up, matches.score[rows, 0])
+    # Not `>=`: confidence that could not be calibrated is NaN.
+    is_kept = ~(outcome.confidence < min_confidence)
+    pairs, confidence = outcome.assignment.take(is_kept), outcome.confidence[is_kept]
     columns = [
-        task.source.entities.take(pa.array(matches.source[rows])),
+        task.source.entities.take(pa.array(pairs.source)),
         task.target.entities.take(pa.array(pairs.target)),
-        score,
+        pairs.score,
         pa.array(confidence, mask=np.isnan(confidence)),
-        (place + 1).astype(np.int32),
-        margin,
-        matches.mutual[rows] & (place == 0),
-        outcome.subtask_of_row[rows],
-        np.full(len(rows), outcome.iterations, dtype=np.int32),
+        (pairs.rank + 1).astype(np.int32),
+        pairs.score - pairs.rival,
+        pairs.mutual,
+        outcome.ranking.lists.subtask_of_row[pairs.row],
+        np.full(len(pairs), outcome.iterations, dtype=np.int32),
     ]
     return pa.table([pa.array(column) for column in columns], schema=MAPPINGS_SCHEMA)
 
@@ -115,57 +106,69 @@ def write_mappings_tsv(table: pa.Table, path: Path) -> None:
     write_columns(path, table, header=True)
 
 
-def write_ranked(outcome: Outcome, task: AlignmentTask, path: Path) -> None:
+def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks = IN_MEMORY) -> None:
     """Write all ranked lists as Parquet: there may be a hundred million rows.
 
-    Blocks of rows are encoded on all cores; only a few of them are in memory at a time.
+    Row groups are encoded by `blocks`; only a few of them are in memory at a time.
     """
-    matches = outcome.matches
-    order = np.lexsort([matches.source, outcome.subtask_of_row])
-    lists = max(_ROWS // max(matches.target.shape[1], 1), 1)
     # The file says that it holds plain labels, not dictionaries.
     metadata = {"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK}
-
-    def encoded(first: int) -> pa.Buffer:
-        with pa.BufferOutputStream() as part, _ranked_parquet(part) as writer:
-            writer.add_key_value_metadata(metadata)
-            if len(order):
-                writer.write_batch(_ranked_batch(outcome, task, order[first : first + lists]))
-            writer.close()
-            return part.getvalue()
-
+    encode = partial(_encoded, task=task, metadata=metadata)
     with path.open("wb") as file:
-        join_parquet(_made_ahead(encoded, range(0, max(len(order), 1), lists)), file)
+        join_parquet(blocks.map(encode, _row_groups(outcome)), file)
 
 
-def _made_ahead(make: Callable[[int], pa.Buffer], numbers: Iterable[int]) -> Iterator[pa.Buffer]:
-    """What `make` returns for each number, in order, made in threads while earlier ones are used."""
-    threads = cores()
-    with ThreadPoolExecutor(threads) as pool:
-        made: deque[Future[pa.Buffer]] = deque()
-        for number in numbers:
-            made.append(pool.submit(make, number))
-            if len(made) > 2 * threads:
-                yield made.popleft().result()
-        while made:
-            yield made.popleft().result()
+@dataclass(frozen=True, eq=False)
+class _RowGroup:
+    """Consecutive lists, and what was made of them."""
+
+    lists: list[tuple[Matches, slice]]
+    subtask: Ids
+    """The subtask of each list; `given` and `confidence` are by list, too."""
+    given: Ids
+    """The assigned target, -1 for none."""
+    confidence: npt.NDArray[np.float64]
 
 
-def _ranked_batch(outcome: Outcome, task: AlignmentTask, rows: npt.NDArray[np.integer]) -> pa.RecordBatch:
-    """The lists of some rows of the matches."""
-    matches = outcome.matches
-    target = matches.target[rows]
-    row, place = np.nonzero(target >= 0)
-    listed = target[row, place]
-    is_given = outcome.assigned[rows][row] == listed
-    confidence = outcome.confidence[rows][row]
+def _row_groups(outcome: Outcome) -> list[_RowGroup]:
+    """All lists by subtask and source, in groups of similar size; an empty group if there are none."""
+    lists, pairs = outcome.ranking.lists, outcome.assignment
+    rows = np.concatenate([np.zeros(0, dtype=np.int64), *lists.rows])
+    given, confidence = pairs.by_row(len(lists)), np.full(len(lists), np.nan)
+    confidence[pairs.row] = outcome.confidence
+    count = max(_ROWS // max(lists.width, 1), 1)
+    groups = []
+    for first in range(0, max(len(rows), 1), count):
+        own = rows[first : first + count]
+        members = lists.between(first, min(first + count, len(rows)))
+        groups.append(_RowGroup(members, lists.subtask_of_row[own], given[own], confidence[own]))
+    return groups
+
+
+def _encoded(group: _RowGroup, *, task: StoredTask, metadata: dict[str, str]) -> pa.Buffer:
+    """A group of lists as a Parquet file of its own."""
+    with pa.BufferOutputStream() as part, _ranked_parquet(part) as writer:
+        writer.add_key_value_metadata(metadata)
+        if group.lists:
+            writer.write_batch(_ranked_batch(group, task.task))
+        writer.close()
+        return part.getvalue()
+
+
+def _ranked_batch(group: _RowGroup, task: AlignmentTask) -> pa.RecordBatch:
+    """The lists of a group."""
+    matches = stacked(group.lists)
+    row, place = np.nonzero(matches.target >= 0)
+    listed = matches.target[row, place]
+    is_given = group.given[row] == listed
+    confidence = group.confidence[row]
     columns = [
-        _labels(task.source, matches.source[rows], row),
+        _labels(task.source, matches.source, row),
         _labels(task.target, *_numbered(listed, task.target.num_entities)),
         (place + 1).astype(np.int32),
-        matches.score[rows][row, place],
+        matches.score[row, place],
         pa.array(confidence, mask=~is_given | np.isnan(confidence)),
-        outcome.subtask_of_row[rows][row],
+        group.subtask[row],
         is_given,
     ]
     return pa.record_batch([pa.array(column) for column in columns], schema=_WRITTEN_SCHEMA)

@@ -1,0 +1,320 @@
+"""The ranked lists of an iteration, in blocks.
+
+All lists together are the largest data of a run. They stay in blocks of sources, which are files of the run
+directory, and are worked on one block at a time, wherever that is done. What the loop needs of all sources at
+once is small: the leaders of each list, and the best score of each target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from divea.archives import MappedMatches
+from divea.io import is_temporary
+from divea.resources.row_blocks import in_threads
+from divea.types import Ids, Matches, Scores
+
+Rows = npt.NDArray[np.int64]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_ROWS = 1 << 13
+"""The most lists of a piece of work."""
+
+
+class Mapper(Protocol):
+    """Applies a function to items, in any process on any machine, and yields the results in order."""
+
+    def __call__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]: ...
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where lists are worked on, and where new ones are kept."""
+
+    map: Mapper = in_threads
+    folder: Path | None = None
+    """Where to keep new lists, as temporary files; None keeps them in memory."""
+
+
+IN_MEMORY = Blocks()
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The ranked lists of all unmatched sources, in blocks. A row is the place of a source among all of them,
+    in order of their ids.
+
+    >>> first = Matches(np.array([7]), np.array([[3, 5]]), np.float32([[.9, .4]]), np.array([True]))
+    >>> second = Matches(np.array([2]), np.array([[4]]), np.float32([[.8]]), np.array([True]))
+    >>> lists = Lists.of([first, second])
+    >>> lists.source.tolist(), lists.subtask_of_row.tolist(), lists.merged().target.tolist()
+    ([2, 7], [1, 0], [[4, -1], [3, 5]])
+    """
+
+    blocks: tuple[Matches, ...]
+    subtasks: Ids
+    """The subtask of each block."""
+
+    @classmethod
+    def of(cls, found: Sequence[Matches]) -> Lists:
+        """From the matches of each subtask. A source is unmatched in one of them only."""
+        return cls(tuple(found), np.arange(len(found), dtype=np.int32))
+
+    @cached_property
+    def _starts(self) -> Rows:
+        """The number of lists before each block, and in all."""
+        return np.cumsum([0, *(len(block) for block in self.blocks)])
+
+    @cached_property
+    def _order(self) -> Rows:
+        """For each row, its place if all blocks stand one after the other."""
+        return np.argsort(_joined([block.source for block in self.blocks], np.int32))
+
+    @cached_property
+    def source(self) -> Ids:
+        """The source of each row."""
+        return _joined([block.source for block in self.blocks], np.int32)[self._order]
+
+    @cached_property
+    def rows(self) -> list[Rows]:
+        """The row of each list, by block."""
+        row = np.empty(len(self._order), dtype=np.int64)
+        row[self._order] = np.arange(len(row))
+        return np.split(row, self._starts[1:-1]) if self.blocks else []
+
+    @cached_property
+    def block_of_row(self) -> Ids:
+        """The block of each row."""
+        numbers = np.arange(len(self.blocks), dtype=np.int32)
+        return np.repeat(numbers, np.diff(self._starts))[self._order]
+
+    @cached_property
+    def subtask_of_row(self) -> Ids:
+        """The subtask of each row."""
+        return self.subtasks[self.block_of_row]
+
+    @property
+    def width(self) -> int:
+        """The most targets that a list has room for."""
+        return max((block.target.shape[1] for block in self.blocks), default=0)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def pieces(self) -> list[tuple[int, slice]]:
+        """The lists in pieces of similar size: a block, and the lists of it."""
+        return [
+            (number, slice(first, min(first + _ROWS, len(block))))
+            for number, block in enumerate(self.blocks)
+            for first in range(0, len(block), _ROWS)
+        ]
+
+    def locate(self, sources: Ids) -> Iterator[tuple[Matches, Rows, Rows]]:
+        """The blocks that have lists of some sources, with these lists and the places of their sources.
+
+        Sources without a list are left out.
+
+        Parameters
+        ----------
+        sources
+            Sorted ids.
+        """
+        place = np.searchsorted(self.source, sources)
+        known = np.flatnonzero(place < len(self))
+        known = known[self.source[place[known]] == sources[known]]
+        if not len(known):
+            return
+        place = place[known]
+        block = self.block_of_row[place]
+        by_block = np.argsort(block, kind="stable")
+        numbers, first = np.unique(block[by_block], return_index=True)
+        row_in_block = self._order[place] - self._starts[block]
+        for number, members in zip(numbers, np.split(by_block, first[1:]), strict=True):
+            yield self.blocks[number], row_in_block[members], known[members]
+
+    def between(self, first: int, last: int) -> list[tuple[Matches, slice]]:
+        """The parts of the blocks that lie between two places, if all blocks stand one after the other."""
+        start = int(np.searchsorted(self._starts, first, side="right")) - 1
+        end = int(np.searchsorted(self._starts, last, side="left"))
+        parts = zip(self.blocks[start:end], self._starts[start:end].tolist(), strict=True)
+        return [
+            (block, slice(max(first - before, 0), min(last - before, len(block))))
+            for block, before in parts
+            if len(block)
+        ]
+
+    def merged(self) -> Matches:
+        """All lists in one array, by row: for evaluation, and wherever they are few."""
+        lists, order = stacked([(block, slice(None)) for block in self.blocks]), self._order
+        return Matches(lists.source[order], lists.target[order], lists.score[order], lists.mutual[order])
+
+    def remove(self) -> None:
+        """Remove the temporary files of averaged lists: no other process can open them any more."""
+        for block in self.blocks:
+            if isinstance(block, MappedMatches) and is_temporary(block.path.name):
+                block.path.unlink(missing_ok=True)
+
+
+NO_LISTS = Lists.of([])
+
+
+def stacked(parts: Sequence[tuple[Matches, slice]]) -> Matches:
+    """Parts of blocks in one array, one after the other. Narrower ones are filled up with empty places."""
+    lists = [
+        Matches(block.source[at], block.target[at], block.score[at], block.mutual[at]) for block, at in parts
+    ]
+    rows = sum(len(part) for part in lists)
+    width = max((part.target.shape[1] for part in lists), default=0)
+    target = np.full((rows, width), -1, dtype=np.int32)
+    score = np.full((rows, width), -np.inf, dtype=np.float32)
+    first = 0
+    for part in lists:
+        own = slice(first, first + len(part)), slice(part.target.shape[1])
+        target[own], score[own] = part.target, part.score
+        first += len(part)
+    source = _joined([part.source for part in lists], np.int32)
+    return Matches(source, target, score, _joined([part.mutual for part in lists], np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Lists, and what is known of them without reading them again. Arrays have an entry for each row."""
+
+    lists: Lists
+    best: Ids
+    """The first target, -1 for none."""
+    leaders: Scores
+    """The first two scores, as two columns; -inf for none."""
+    mutual: npt.NDArray[np.bool_]
+    listed: Ids
+    """The number of targets."""
+    is_ahead: npt.NDArray[np.bool_]
+    """Whether no other target of the list has the first one's score, or a higher one."""
+    best_score: Scores
+    """For each target, the best score that any list gives it; -inf if none has it."""
+    is_contested: npt.NDArray[np.bool_]
+    """For each target, whether several lists give it its best score."""
+
+    @property
+    def first_pairs(self) -> Matches:
+        """Lists of the first targets alone."""
+        return Matches(self.lists.source, self.best[:, None], self.leaders[:, :1], self.mutual)
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+
+def rank(lists: Lists, blocks: Blocks = IN_MEMORY, draw: Callable[[int], Rows] | None = None) -> Ranking:
+    """Read the leaders of all lists.
+
+    Parameters
+    ----------
+    draw
+        Returns a random order of so many rows. With it, a list is mutual if no other list has a better score
+        for its first target, and among several, the first in this order. Without it, lists say themselves
+        which are mutual.
+
+    Examples
+    --------
+    >>> scores = np.float32([[.9], [.8]])
+    >>> rivals = Matches(np.array([0, 1]), np.array([[5], [5]]), scores, np.array([True, True]))
+    >>> rank(Lists.of([rivals]), draw=np.arange).mutual.tolist()
+    [True, False]
+    """
+    count = len(lists)
+    best, listed = np.full(count, -1, dtype=np.int32), np.zeros(count, dtype=np.int32)
+    leaders = np.full((count, 2), -np.inf, dtype=np.float32)
+    mutual, is_ahead = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    pieces = lists.pieces()
+    work = [(lists.blocks[number], rows) for number, rows in pieces]
+    found = list(blocks.map(_leaders, work))
+    targets = max((int(piece.target[-1]) + 1 for piece in found if len(piece.target)), default=0)
+    best_score = np.full(targets, -np.inf, dtype=np.float32)
+    is_contested = np.zeros(targets, dtype=bool)
+    for (number, own), piece in zip(pieces, found, strict=True):
+        rows = lists.rows[number][own]
+        best[rows], leaders[rows], listed[rows] = piece.best, piece.leaders, piece.listed
+        mutual[rows], is_ahead[rows] = piece.mutual, piece.is_ahead
+        before, score = best_score[piece.target], piece.best_score
+        # A score of -inf counts as contested from the start, which costs no more than reading a list again.
+        is_contested[piece.target] = np.where(
+            score == before, True, np.where(score > before, piece.is_contested, is_contested[piece.target])
+        )
+        best_score[piece.target] = np.maximum(before, score)
+    if draw is not None:
+        mutual = _mutual(best, leaders[:, 0], best_score, draw)
+    return Ranking(lists, best, leaders, mutual, listed, is_ahead, best_score, is_contested)
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaders:
+    """What is known of a piece of the lists, and of the targets that they have."""
+
+    best: Ids
+    leaders: Scores
+    mutual: npt.NDArray[np.bool_]
+    listed: Ids
+    is_ahead: npt.NDArray[np.bool_]
+    target: Ids
+    """All targets of these lists, in order."""
+    best_score: Scores
+    is_contested: npt.NDArray[np.bool_]
+
+
+def _leaders(piece: tuple[Matches, slice]) -> _Leaders:
+    matches, rows = piece
+    target, score = matches.target[rows], matches.score[rows]
+    count, width = target.shape
+    is_listed = target >= 0
+    leaders = np.full((count, 2), -np.inf, dtype=np.float32)
+    leaders[:, : min(width, 2)] = score[:, :2]
+    best = target[:, 0].copy() if width else np.full(count, -1, dtype=np.int32)
+    is_ahead = best >= 0
+    if width > 1:
+        others = np.where(is_listed[:, 1:], score[:, 1:], -np.inf).max(axis=1)
+        is_ahead &= (leaders[:, 0] > others) | ~is_listed[:, 1:].any(axis=1)
+    ids, values = target[is_listed], score[is_listed]
+    distinct, place = _numbered(ids)
+    best_score = np.full(len(distinct), -np.inf, dtype=np.float32)
+    np.maximum.at(best_score, place, values)
+    holders = np.bincount(place[values == best_score[place]], minlength=len(distinct))
+    listed = is_listed.sum(axis=1, dtype=np.int32)
+    return _Leaders(best, leaders, matches.mutual[rows], listed, is_ahead, distinct, best_score, holders > 1)
+
+
+def _numbered(ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
+    """The distinct ids in order, and the position of each id among them; faster than by sorting."""
+    most = int(ids.max(initial=-1)) + 1
+    is_used = np.zeros(most, dtype=bool)
+    is_used[ids] = True
+    distinct = np.flatnonzero(is_used).astype(np.int32)
+    place = np.empty(most, dtype=np.intp)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[ids]
+
+
+def _mutual(
+    best: Ids, score: Scores, best_score: Scores, draw: Callable[[int], Rows]
+) -> npt.NDArray[np.bool_]:
+    """Rows that are the best source of their first target; of rows that tie for a target, one at random."""
+    mutual = np.zeros(len(best), dtype=bool)
+    row = np.flatnonzero(best >= 0)
+    row = row[score[row] == best_score[best[row]]]
+    # The last of equal targets stays, which is the first one before the order was reversed.
+    shuffled = row[draw(len(row))[::-1]]
+    winner = np.empty(len(best_score), dtype=np.int64)
+    winner[best[shuffled]] = shuffled
+    mutual[winner[best[row]]] = True
+    return mutual
+
+
+def _joined(arrays: Iterable[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype=dtype), *arrays])
