@@ -17,7 +17,7 @@ import numpy as np
 
 from divea.errors import InputError
 from divea.io import require_regular
-from divea.types import Matches
+from divea.types import Matches, Solved
 
 _ALIGNMENT = 64
 _LOCAL_HEADER, _ZIP64_FIELD, _FIELD_HEADER = 30, 20, 4
@@ -115,7 +115,7 @@ class MappedMatches(Matches):
     path: Path
 
     def __reduce__(self) -> tuple[object, tuple[Path]]:
-        return map_matches, (self.path,)
+        return map_matches, (self.path.absolute(),)
 
     def __repr__(self) -> str:
         return f"MappedMatches({self.path})"
@@ -123,11 +123,15 @@ class MappedMatches(Matches):
 
 def write_matches(matches: Matches, path: Path) -> None:
     """Write ranked lists."""
-    write_arrays(lists_of(matches), path)
+    write_arrays(_lists_of(matches), path)
 
 
-def lists_of(matches: Matches) -> dict[str, np.ndarray]:
-    """The arrays of ranked lists, by the names that they have in a file."""
+def write_solved(solved: Solved, path: Path) -> None:
+    """Write the result of a subtask."""
+    write_arrays({**_lists_of(solved.matches), "top_sums": solved.top_sums}, path)
+
+
+def _lists_of(matches: Matches) -> dict[str, np.ndarray]:
     return {name: getattr(matches, name) for name in _LISTS}
 
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from divea.archives import write_solved
 from divea.config import combine_settings
 from divea.division import Whole
 from divea.executors import attempt
 from divea.runs import manifest, prepare
-from divea.runs.archives import read_solved, write_solved
+from divea.runs.archives import read_solved
 from divea.runs.directory import RunDirectory
 from divea.runs.journal import Entry, Journal, read_journal
 from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from divea.config import LabelPropagationOptions, ModelSettings, Settings
 from divea.division import make_strategy
+from divea.errors import InputError
 from divea.executors.base import Done, Executor, Failed
 from divea.executors.inline import Inline
 from divea.executors.job import Job, make_jobs
 from divea.graphs import Links, save_task
 from divea.graphs.planted import planted_pair
+from divea.loop.lists import Mapper
 from divea.loop.loop import Work
 from divea.types import Solved
 
@@ -23,6 +25,7 @@ def check_executor(executor: Executor) -> None:
 
     It returns every job's result once and with the same bytes as `inline`, in whatever order and however
     often jobs are given. When a job fails it continues with the others, and its log says why that one failed.
+    Its mapper returns the results of a function in order, and raises what the function raises.
 
     >>> from divea.executors import ExecutorSettings, make_executor
     >>> check_executor(make_executor(ExecutorSettings(name="inline")))
@@ -44,6 +47,7 @@ def check_executor(executor: Executor) -> None:
         assert list(executor.run(task_folder, [])) == [], "no jobs gave a result"
         _check_failure(executor, task_folder, jobs, expected)
         _check_stopped_early(executor, task_folder, jobs, expected)
+        _check_mapper(executor.mapper(task_folder))
 
 
 def _results(executor: Executor, folder: Path, jobs: Sequence[Job]) -> list[list[Solved]]:
@@ -87,3 +91,25 @@ def _check_stopped_early(
     next(results)
     results.close()  # type: ignore[attr-defined]
     _check_same(expected, _results(executor, folder, jobs), "after results that nobody read")
+
+
+def _check_mapper(mapper: Mapper) -> None:
+    numbers = list(range(40))
+    assert list(mapper(_doubled, numbers)) == [2 * number for number in numbers], (
+        "a mapped function gave other results, or in another order"
+    )
+    assert list(mapper(_doubled, [])) == [], "no items gave a result"
+    results = mapper(_doubled, [1, -1, 2])
+    try:
+        found: object = list(results)
+    except InputError as error:
+        found = error
+    assert isinstance(found, InputError) and "negative" in str(found), (
+        f"a mapped function that raises an error gave {found!r}"
+    )
+
+
+def _doubled(number: int) -> int:
+    if number < 0:
+        raise InputError("a negative number")
+    return 2 * number

@@ -8,23 +8,25 @@ store. A cluster of its own listens on this machine's loopback interface only, a
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 
+from divea.archives import map_matches, write_solved
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError, printable
+from divea.errors import InputError, SubtaskError, printable
 from divea.executors.attempt import attempt
 from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
 from divea.executors.job import Job
@@ -40,9 +42,18 @@ from divea.executors.ray_cluster import (
     within,
 )
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
+from divea.graphs.storage import open_stored
+from divea.io import temporary_path
+from divea.loop.lists import Mapper
+from divea.types import Solved
 from divea.wording import worded
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_ITEMS_PER_CORE = 3
+"""Items of a mapped function that are submitted ahead, for each core of the cluster."""
 
 CHECKS = 3
 """How many times in a row the cluster may fail to answer: the head node may be restarted."""
@@ -97,12 +108,9 @@ class Ray(Executor):
 
         if not jobs:
             return
-        if not ray.is_initialized():
-            cpus = None if self.workers is None else self.workers * jobs[0].threads
-            self._own_cluster = start_cluster(cpus)
-        self.check_cluster()
+        self._require_cluster(jobs[0].threads)
         self._check_room(jobs[0])
-        submitted = _Submitted(self, task_folder, jobs)
+        submitted = _Jobs(self, task_folder, jobs)
         tries = [Tries() for _ in jobs]
         for position in range(len(jobs)):
             submitted.add(position)
@@ -127,6 +135,62 @@ class Ray(Executor):
                 yield result
         finally:
             submitted.cancel()
+
+    def mapper(self, task_folder: Path) -> Mapper:
+        def map_on_nodes(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+            return self._map(task_folder, function, items)
+
+        return map_on_nodes
+
+    def _map(
+        self, task_folder: Path, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[Result]:
+        """Apply a function to items on the nodes; the results come in order.
+
+        A node that does not see the run directory leaves its items to this process. Only a few items are
+        submitted ahead of those whose results were taken, so that few results wait in memory.
+        """
+        import ray
+
+        if not items:
+            return
+        self._require_cluster(1)
+        calls = _Calls(self, task_folder, function, items)
+        tries = [Tries() for _ in items]
+        ahead = _ITEMS_PER_CORE * max(int(self.in_time(ray.cluster_resources).get("CPU", 1)), 1)
+        results: dict[int, Result] = {}
+        added = 0
+        try:
+            for position in range(len(items)):
+                while added < min(position + ahead, len(items)):
+                    calls.add(added)
+                    added += 1
+                while position not in results:
+                    ready, reference = calls.next_ready()
+                    try:
+                        found = ray.get(reference)
+                        results[ready] = function(items[ready]) if found is None else found[0]
+                    except ray.exceptions.LocalRayletDiedError:
+                        raise self.lost_cluster() from None
+                    except ray.exceptions.RayTaskError as error:
+                        # The function raises it wherever it runs.
+                        raise error.cause from None
+                    except ray.exceptions.RayError as error:
+                        failed = tries[ready].add(_failure(ready, error))
+                        if failed is not None:
+                            raise SubtaskError(f"{failed.reason}; {_continues()} the run") from None
+                        calls.add(ready)
+                yield results.pop(position)
+        finally:
+            calls.cancel()
+
+    def _require_cluster(self, threads: int) -> None:
+        """Start a cluster if there is none yet, and check that it is there."""
+        import ray
+
+        if not ray.is_initialized():
+            self._own_cluster = start_cluster(None if self.workers is None else self.workers * threads)
+        self.check_cluster()
 
     def folder_on_nodes(self, task_folder: Path) -> Path:
         """Where nodes look for the task."""
@@ -183,9 +247,8 @@ class Ray(Executor):
 
         self.is_lost = True
         address = ray.get_runtime_context().gcs_address
-        again = worded(command="the same command", python="the same call")
         return InputError(
-            f"the Ray cluster at {address} is gone; what was solved is kept, and {again} continues the run"
+            f"the Ray cluster at {address} is gone; what was solved is kept, and {_continues()} the run"
         )
 
     def close(self) -> None:
@@ -194,6 +257,10 @@ class Ray(Executor):
         if self._own_cluster is not None:
             self._own_cluster.end()
             self._own_cluster = None
+
+
+def _continues() -> str:
+    return worded(command="the same command continues", python="the same call continues")
 
 
 def _failure(position: int, error: Exception) -> Failed:
@@ -218,28 +285,30 @@ class _Order:
     position: int
     timeout: float | None
     in_pieces: bool
+    results_folder: Path | None
 
 
-class _Submitted:
-    """The jobs that Ray is working on."""
+class _Submitted(ABC):
+    """What Ray is working on."""
 
-    def __init__(self, executor: Ray, task_folder: Path, jobs: Sequence[Job]):
-        self._executor, self._task_folder, self._jobs = executor, task_folder, jobs
-        self._graphs: list[Any] = []
+    def __init__(self, executor: Ray, task_folder: Path):
+        self._executor, self._task_folder = executor, task_folder
         self.running: dict[Any, int] = {}
-        """The positions of the jobs, by Ray's references to their results."""
+        """Positions, by Ray's references to the results."""
 
     def add(self, position: int, *, in_pieces: bool = False) -> None:
-        import ray
+        """Submit what is at this position."""
+        self.running[self._executor.in_time(lambda: self._submit(position, in_pieces))] = position
 
-        executor, job = self._executor, self._jobs[position]
-        folder = executor.folder_on_nodes(self._task_folder)
-        order = _Order(folder, _fingerprint(self._task_folder), position, executor.timeout, in_pieces)
-        task = ray.remote(_run_on_node).options(**executor.needs(job))
-        self.running[executor.in_time(lambda: task.remote(order, job, self._graphs))] = position
+    @abstractmethod
+    def _submit(self, position: int, in_pieces: bool) -> Any: ...
+
+    @property
+    def _folder(self) -> Path:
+        return self._executor.folder_on_nodes(self._task_folder)
 
     def next_ready(self) -> tuple[int, Any]:
-        """A job that Ray has finished with, whatever the result; waits until there is one."""
+        """A position that Ray has finished with, whatever the result; waits until there is one."""
         import ray
 
         ready: list[Any] = []
@@ -248,13 +317,6 @@ class _Submitted:
             self._executor.check_cluster()
         return self.running.pop(ready[0]), ready[0]
 
-    def ship_graphs(self) -> None:
-        """Put the graphs into Ray's object store, for nodes that do not see the run directory."""
-        import ray
-
-        if not self._graphs:
-            self._graphs.append(ray.put(_without_attributes(load_task(self._task_folder))))
-
     def cancel(self) -> None:
         import ray
 
@@ -262,23 +324,102 @@ class _Submitted:
             ray.cancel(reference, force=True)
 
 
+class _Jobs(_Submitted):
+    """Jobs that Ray is working on."""
+
+    def __init__(self, executor: Ray, task_folder: Path, jobs: Sequence[Job]):
+        super().__init__(executor, task_folder)
+        self._jobs = jobs
+        self._graphs: list[Any] = []
+
+    def _submit(self, position: int, in_pieces: bool) -> Any:
+        import ray
+
+        executor, job = self._executor, self._jobs[position]
+        order = _Order(
+            self._folder,
+            _fingerprint(self._task_folder),
+            position,
+            executor.timeout,
+            in_pieces,
+            executor.results_folder,
+        )
+        task = ray.remote(_run_on_node).options(**executor.needs(job))
+        return task.remote(order, job, self._graphs)
+
+    def ship_graphs(self) -> None:
+        """Put the graphs into Ray's object store, for nodes that do not see the run directory."""
+        import ray
+
+        if not self._graphs:
+            self._graphs.append(ray.put(_without_attributes(load_task(self._task_folder))))
+
+
+class _Calls(_Submitted):
+    """Calls of one function that Ray is working on."""
+
+    def __init__(
+        self, executor: Ray, task_folder: Path, function: Callable[[Item], object], items: Sequence[Item]
+    ):
+        import ray
+
+        super().__init__(executor, task_folder)
+        self._items, self._fingerprint = items, _fingerprint(task_folder)
+        # A function may hold arrays that all calls need: they are sent to each node once. Functions and
+        # items are sent as bytes, because only a node that sees the run directory can unpack them.
+        self._function = executor.in_time(lambda: ray.put(pickle.dumps(function)))
+        self._remote = ray.remote(_call_on_node).options(num_cpus=1, max_retries=0)
+
+    def _submit(self, position: int, in_pieces: bool) -> Any:
+        item = pickle.dumps(self._items[position])
+        return self._remote.remote(self._folder, self._fingerprint, self._function, item)
+
+
+def _call_on_node(
+    folder: Path, fingerprint: tuple[int, ...], function: bytes, item: bytes
+) -> tuple[Any] | None:
+    """Apply a function on a node; None if the node does not see the run directory.
+
+    Ray sends Python objects between its processes in this way; nothing is unpickled from a disk.
+    """
+    if _fingerprint(folder) != fingerprint:
+        return None
+    return (pickle.loads(function)(pickle.loads(item)),)  # noqa: S301
+
+
 def _run_on_node(order: _Order, job: Job, graphs: list[Any]) -> Done | Failed | None:
     """Run a job on a node; None if the node does not see the graphs."""
     try:
         with _time_limit(order.timeout):
+            sees_run = _fingerprint(order.folder) == order.fingerprint
             if graphs:
                 import ray
 
                 task: AlignmentTask = ray.get(graphs[0])
-            elif _fingerprint(order.folder) == order.fingerprint:
-                task = _opened(order.folder, order.fingerprint)
+            elif sees_run:
+                task = open_stored(order.folder).task
             else:
                 return None
-            return attempt(task, order.position, job, in_pieces=order.in_pieces)
+            done = attempt(task, order.position, job, in_pieces=order.in_pieces)
+            if isinstance(done, Done) and sees_run and order.results_folder is not None:
+                left = [_left_in(order.results_folder, solved) for solved in done.solved]
+                return replace(done, solved=left)
+            return done
     except _TimeIsUp:
         kind = FailureKind.TIMEOUT
         reason = f"{kind}: the job took longer than {order.timeout:g} s"
         return Failed(order.position, kind, reason, f"{reason}\n{traceback.format_exc()}")
+
+
+def _left_in(folder: Path, solved: Solved) -> Solved:
+    """The result, as a temporary file in a folder that the caller sees; it is sent if that fails."""
+    path = temporary_path(folder / "result.npz")
+    try:
+        write_solved(solved, path)
+        return Solved(map_matches(path), solved.top_sums)
+    except (OSError, InputError):
+        path.unlink(missing_ok=True)
+        return solved
 
 
 class _TimeIsUp(BaseException):
@@ -324,11 +465,6 @@ def _fingerprint(folder: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return tuple(number for stat in found for number in (stat.st_size, stat.st_mtime_ns))
-
-
-@lru_cache(maxsize=1)
-def _opened(folder: Path, fingerprint: tuple[int, ...]) -> AlignmentTask:
-    return load_task(folder)
 
 
 def _without_attributes(task: AlignmentTask) -> AlignmentTask:

@@ -344,6 +344,7 @@ class _Solver:
         """The results of the jobs, by subtask; each is committed while the next ones are solved."""
         solved: dict[int, Solved] = {}
         self.executor.on_steps = lambda steps: self._pass_on_steps(jobs[steps.position], steps)
+        self.executor.results_folder = self.run.path.absolute()
         with ThreadPoolExecutor(1) as committer:
             committing: tuple[Job, Done, Future[dict[int, Solved]]] | None = None
             for result in self.executor.run(self.run.task_folder, jobs):

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from divea.archives import MappedMatches, lists_of, map_arrays, read_arrays, write_arrays
+from divea.archives import MappedMatches, map_arrays, read_arrays, write_arrays
 from divea.division import Subtask
 from divea.graphs.features import EntityVectors
 from divea.graphs.ids import contains
 from divea.types import Solved
 
 _ARRAYS = ("source", "target", "score", "mutual", "top_sums")
-
-
-def write_solved(solved: Solved, path: Path) -> None:
-    """Write the result of a subtask."""
-    write_arrays({**lists_of(solved.matches), "top_sums": solved.top_sums}, path)
 
 
 def read_solved(path: Path, subtask: Subtask) -> Solved | None:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divea.archives import map_matches
+from divea.archives import MappedMatches, map_matches, write_solved
 from divea.division import Division, Subtask, write_division
 from divea.errors import InputError
 from divea.graphs import AlignmentTask, load_task, save_task
 from divea.graphs.features import EntityVectors, FeatureRows
 from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
-from divea.runs.archives import read_solved, read_vectors, write_solved, write_vectors
+from divea.runs.archives import read_solved, read_vectors, write_vectors
 from divea.runs.checksums import (
     REJECTED,
     divided_further,
@@ -113,9 +113,19 @@ class RunDirectory:
         return read_solved(self.path / name, subtask)
 
     def commit_result(self, job: Job, subtask: Subtask, made_from: str, solved: Solved) -> Solved:
-        """Keep the result of a subtask, and return it as it was kept: its lists are mapped from the file."""
-        name = result_file(job.iteration, subtask.index, job.fold)
-        self.commit(name, made_from, lambda path: write_solved(solved, path))
+        """Keep the result of a subtask, and return it as it was kept: its lists are mapped from the file.
+
+        A result that another machine left in a temporary file of the run is moved, not copied.
+        """
+        name, matches = result_file(job.iteration, subtask.index, job.fold), solved.matches
+
+        def write(path: Path) -> None:
+            if isinstance(matches, MappedMatches) and is_temporary(matches.path.name):
+                matches.path.rename(path)
+            else:
+                write_solved(solved, path)
+
+        self.commit(name, made_from, write)
         return Solved(map_matches(self.path / name), solved.top_sums)
 
     @contextmanager
@@ -124,7 +134,7 @@ class RunDirectory:
 
         What a killed process leaves of it is removed when the run is opened again.
         """
-        folder = temporary_path(self.path / "lists")
+        folder = temporary_path(self.path.absolute() / "lists")
         with reported(folder):
             folder.mkdir()
         try:
