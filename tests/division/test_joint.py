@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divea.config import DivisionSettings
-from divea.division import DivEA, Feedback, Joint, check_division
-from divea.division.joint import partition_jointly
+from divea.division import DivEA, Feedback, Joint, blocks, check_division
+from divea.division.joint import JointParts, triples_into_parts
+from divea.division.merged import partition_jointly
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 
@@ -67,6 +68,22 @@ def test_the_contract_holds_with_either_locality(pair, pseudo_seeds, locality):
 def test_linked_entities_share_a_part(pair, pseudo_seeds, random_seed, parts):
     source, target = partition_jointly(pair.task, pseudo_seeds, parts, random_seed)
     np.testing.assert_array_equal(source[pseudo_seeds.source], target[pseudo_seeds.target])
+
+
+def test_triples_into_parts_are_those_of_both_ends(pair, pseudo_seeds, monkeypatch):
+    monkeypatch.setattr(blocks, "_ROWS", 64)
+    source, target = partition_jointly(pair.task, pseudo_seeds, 4, 0)
+    target[::7] = -1
+    parts = JointParts(source, target, [np.flatnonzero(source == part) for part in range(4)], 4)
+    found = triples_into_parts(pair.task, pseudo_seeds, parts).toarray()[:, :4]
+    into = [
+        graph.adjacency[ends].toarray() @ (part[:, None] == np.arange(4))
+        for graph, ends, part in (
+            (pair.task.source, pseudo_seeds.source, source),
+            (pair.task.target, pseudo_seeds.target, target),
+        )
+    ]
+    np.testing.assert_array_equal(found, into[0] + into[1])
 
 
 def test_the_two_sides_break_ties_independently():

@@ -21,18 +21,20 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array, vstack
 
 from divea.config import DivisionSettings
+from divea.division.blocks import row_blocks
 from divea.division.discovery import discover_candidates, listed_bonus
 from divea.division.divea import DivEA
-from divea.division.groups import members_of, renumbered
-from divea.division.partition import partition
+from divea.division.groups import members_of
+from divea.division.merged import partition_jointly
 from divea.division.selection import EXCLUDED, tie_breakers
 from divea.division.strategy import Strategy
 from divea.division.subtask import Division, Feedback, Subtask
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.ids import marked
+from divea.resources.row_blocks import in_threads
 from divea.types import Ids
 
 MOST_UNEVEN = 1.5
@@ -130,16 +132,18 @@ class Joint(Strategy):
         first.
         """
         seeds, size = task.seeds, self.first.size
-        inside = _neighbours_in_same_part(task.source.adjacency, parts.source)[seeds.source]
-        inside = inside + _neighbours_in_same_part(task.target.adjacency, parts.target)[seeds.target]
-        order = np.lexsort((self._ties(task, seeds), -inside))
+        inside = _neighbours_in_same_part(task.source.adjacency, seeds.source, parts.source)
+        inside = inside + _neighbours_in_same_part(task.target.adjacency, seeds.target, parts.target)
+        part_of_seed = parts.source[seeds.source]
+        order = np.lexsort((self._ties(task, seeds), -inside, part_of_seed))
+        bounds = np.searchsorted(part_of_seed[order], np.arange(len(parts.unmatched) + 1))
         chosen = []
         for part, unmatched in enumerate(parts.unmatched):
             free = size - len(unmatched)
             most = max((free - int(target_counts[part])) // 2, int(LEAST_ANCHOR_SHARE * size))
             # At least one place is left for a candidate.
-            most = min(most, (free - 1) // 2)
-            own = order[parts.source[seeds.source[order]] == part][: max(most, 0)]
+            most = max(min(most, (free - 1) // 2), 0)
+            own = order[bounds[part] : bounds[part + 1]][:most]
             chosen.append(Links.from_pairs(seeds.pairs[own]))
         return chosen
 
@@ -152,21 +156,18 @@ class Joint(Strategy):
         self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
     ) -> list[Links]:
         """For each part, the links of other parts with most triples into it, up to `counts` of them."""
-        touching = _triples_into_parts(task.source.adjacency[links.source], parts.source, len(counts))
-        touching = touching + _triples_into_parts(
-            task.target.adjacency[links.target], parts.target, len(counts)
-        )
-        touching = touching.tocsc()
+        touching = triples_into_parts(task, links, parts).tocsc()
         ties = self._ties(task, links)
-        chosen = []
-        for part, count in enumerate(counts):
+
+        def choose(part: int) -> Links:
             column = slice(touching.indptr[part], touching.indptr[part + 1])
             link, triples = touching.indices[column], touching.data[column]
             elsewhere = parts.source[links.source[link]] != part
             link, triples = link[elsewhere], triples[elsewhere]
-            best = link[np.lexsort((ties[link], -triples))[:count]]
-            chosen.append(Links.from_pairs(links.pairs[best]))
-        return chosen
+            best = link[np.lexsort((ties[link], -triples))[: counts[part]]]
+            return Links.from_pairs(links.pairs[best])
+
+        return list(in_threads(choose, range(len(counts))))
 
     def _source_context(
         self, task: AlignmentTask, links: Links, parts: JointParts, counts: np.ndarray
@@ -254,50 +255,6 @@ class Joint(Strategy):
         return tie_breakers(task.source.num_entities, self.first.random_seed, "source")[links.source]
 
 
-def partition_jointly(
-    task: AlignmentTask, links: Links, parts: int, random_seed: int, partitioner: str = "metis"
-) -> tuple[Ids, Ids]:
-    """The part of every source and of every target entity; linked entities share one.
-
-    Parts are balanced on the unmatched entities of both graphs together, which a subtask must hold. A part
-    without unmatched source entities is dropped: its entities get -1.
-    """
-    node, size = _merged_nodes(task, links)
-    merged = _merged_adjacency(task, node, size)
-    weights = np.zeros(size, dtype=np.int64)
-    weights[task.unmatched_source] += 1
-    np.add.at(weights, node[task.unmatched_target], 1)
-    part = partition(merged, parts, weights, method=partitioner, random_seed=random_seed)
-    is_unmatched_source = np.zeros(size, dtype=np.int64)
-    is_unmatched_source[task.unmatched_source] = 1
-    part = renumbered(part, is_unmatched_source)
-    return part[: task.source.num_entities], part[node]
-
-
-def _merged_nodes(task: AlignmentTask, links: Links) -> tuple[np.ndarray, int]:
-    """The node of every target entity in the merged graph, and the number of nodes.
-
-    A linked target entity is the node of its source; the others follow after the sources.
-    """
-    sources = task.source.num_entities
-    is_free = ~marked(links.target, task.target.num_entities)
-    node = np.zeros(task.target.num_entities, dtype=np.int64)
-    node[is_free] = sources + np.arange(is_free.sum())
-    node[links.target] = links.source
-    return node, sources + int(is_free.sum())
-
-
-def _merged_adjacency(task: AlignmentTask, node: np.ndarray, size: int) -> csr_array:
-    source, target = task.source.adjacency.tocoo(), task.target.adjacency.tocoo()
-    rows = np.concatenate([source.row, node[target.row]])
-    columns = np.concatenate([source.col, node[target.col]])
-    values = np.concatenate([source.data, target.data])
-    proper = rows != columns
-    merged = coo_array((values[proper], (rows[proper], columns[proper])), shape=(size, size)).tocsr()
-    merged.sum_duplicates()
-    return merged
-
-
 def _count_unmatched_targets(parts: JointParts, task: AlignmentTask) -> np.ndarray:
     """The number of unmatched target entities of every part."""
     own = parts.target[task.unmatched_target]
@@ -313,33 +270,52 @@ def _assemble(
     candidates: list[Ids],
 ) -> tuple[Subtask, ...]:
     is_free_target = ~marked(task.seeds.target, task.target.num_entities)
-    subtasks = []
-    for part, (members, fixed, pairs, context, nearest) in enumerate(
-        zip(unmatched, anchors, known, contexts, candidates, strict=True)
-    ):
-        subtask = Subtask.of(
+
+    def assemble(part: int) -> Subtask:
+        fixed, pairs = anchors[part], known[part]
+        source = [unmatched[part], contexts[part], fixed.source, pairs.source]
+        target = [candidates[part], fixed.target, pairs.target]
+        return Subtask.of(
             part,
             task,
-            source_entities=np.unique(np.concatenate([members, context, fixed.source, pairs.source])),
-            target_entities=np.unique(np.concatenate([nearest, fixed.target, pairs.target])),
-            unmatched=members,
-            candidates=np.union1d(nearest, pairs.target[is_free_target[pairs.target]]),
+            # Links of other parts may be among the nearest entities too.
+            source_entities=np.unique(np.concatenate(source)),
+            target_entities=np.unique(np.concatenate(target)),
+            unmatched=unmatched[part],
+            candidates=np.union1d(candidates[part], pairs.target[is_free_target[pairs.target]]),
         )
-        subtasks.append(subtask)
-    return tuple(subtasks)
+
+    return tuple(in_threads(assemble, range(len(unmatched))))
 
 
-def _triples_into_parts(adjacency: csr_array, part: Ids, parts: int) -> csr_array:
-    """For each row of an adjacency and each part, the number of triples that lead into the part."""
-    assigned = np.flatnonzero(part >= 0)
-    membership = csr_array(
-        (np.ones(len(assigned), np.int64), (assigned, part[assigned])), shape=(len(part), parts)
-    )
-    return adjacency @ membership
+def triples_into_parts(task: AlignmentTask, links: Links, parts: JointParts) -> csr_array:
+    """For each link and each part, the number of triples that lead from its two ends into the part."""
+
+    def count(rows: slice) -> csr_array:
+        from_source = _by_part(task.source.adjacency[links.source[rows]], parts.source, len(parts.unmatched))
+        from_target = _by_part(task.target.adjacency[links.target[rows]], parts.target, len(parts.unmatched))
+        return from_source + from_target
+
+    return vstack(list(in_threads(count, list(row_blocks(len(links))))), format="csr")
 
 
-def _neighbours_in_same_part(adjacency: csr_array, part: Ids) -> np.ndarray:
-    """For each entity, the number of its neighbours in the same part."""
-    row = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
-    same = part[row] == part[adjacency.indices]
-    return np.bincount(row[same], minlength=adjacency.shape[0])
+def _by_part(rows: csr_array, part: Ids, parts: int) -> csr_array:
+    """Rows of an adjacency with the entities of each part added up; the last column is for those of none."""
+    column = part.take(rows.indices)
+    column[column < 0] = parts
+    summed = csr_array((rows.data, column, rows.indptr), shape=(rows.shape[0], parts + 1))
+    summed.sum_duplicates()
+    return summed
+
+
+def _neighbours_in_same_part(adjacency: csr_array, entities: Ids, part: Ids) -> np.ndarray:
+    """For some entities, the number of neighbours in the same part."""
+
+    def count(block: slice) -> np.ndarray:
+        own = entities[block]
+        neighbours = adjacency[own]
+        row = np.repeat(np.arange(len(own)), np.diff(neighbours.indptr))
+        same = part[own][row] == part[neighbours.indices]
+        return np.bincount(row[same], minlength=len(own))
+
+    return np.concatenate(list(in_threads(count, list(row_blocks(len(entities))))))

@@ -12,16 +12,19 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from textwrap import shorten
 
 import numpy as np
 
+from divea.archives import map_matches, write_solved
 from divea.config import DivisionSettings
 from divea.division import DivEA, Subtask
-from divea.errors import printable
+from divea.errors import InputError, printable
 from divea.executors.base import Done, Failed, FailureKind, Steps
 from divea.executors.job import Job, solve_job
 from divea.graphs import AlignmentTask, Links
+from divea.io import temporary_path
 from divea.loop.lists import Lists
 from divea.loop.solve import subtask_random_seed
 from divea.models.steps import reporting
@@ -50,6 +53,7 @@ def attempt(
     *,
     in_pieces: bool = False,
     on_steps: Callable[[Steps], None] | None = None,
+    results_folder: Path | None = None,
 ) -> Done | Failed:
     """Try a job once.
 
@@ -61,6 +65,9 @@ def attempt(
         Whether its subtasks are divided further from the start.
     on_steps
         Called about once a second while a model trains.
+    results_folder
+        Where to leave the ranked lists, as temporary files that the result refers to. None keeps them in
+        memory.
     """
     report = None if on_steps is None else lambda done, steps: on_steps(Steps(position, done, steps))
     return_freed_blocks()
@@ -69,6 +76,8 @@ def attempt(
     try:
         with reporting(report):
             solved = solve_within_memory(task, job, changes, in_pieces=in_pieces)
+            if results_folder is not None:
+                solved = [_left_in(results_folder, found) for found in solved]
     except Exception as error:
         log = "\n".join([*changes.notes, traceback.format_exc()])
         return Failed(position, _kind(error, job), _one_line(error), log)
@@ -81,6 +90,17 @@ def attempt(
         peak_gpu_memory(job.device),
         changes.divided,
     )
+
+
+def _left_in(folder: Path, solved: Solved) -> Solved:
+    """The result with its lists in a file; the same result if they cannot be written."""
+    path = temporary_path(folder / "result.npz")
+    try:
+        write_solved(solved, path)
+        return Solved(map_matches(path), solved.top_sums)
+    except (OSError, InputError):
+        path.unlink(missing_ok=True)
+        return solved
 
 
 def _kind(error: Exception, job: Job) -> FailureKind:

@@ -118,7 +118,7 @@ class Executor(ABC):
     """Called about once a second while the model of a job trains, if it is set and the executor can tell."""
 
     results_folder: Path | None = None
-    """Where other machines may leave results as temporary files, if they see the folder. The caller moves or
+    """Where other processes may leave results as temporary files, if they see the folder. The caller moves or
     removes the files. None has all results sent."""
 
     @classmethod

@@ -1,7 +1,8 @@
 """The local executor: worker processes on this machine.
 
-Workers map the graphs into memory, so the system holds them once for all workers, and receive jobs through a
-pipe. A worker that dies is replaced; a worker whose parent dies ends itself. Nothing is left on the disk.
+Workers are forks of one process that has loaded the libraries (`template.py`), and map the graphs into
+memory, so the system holds both once for all workers. They receive jobs through sockets. A worker that dies
+is replaced; a worker whose parent dies ends itself. Nothing is left on the disk.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import fcntl
 import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections import deque
@@ -25,6 +24,7 @@ from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, printable
 from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries
 from divea.executors.job import Job
+from divea.executors.template import Fork, Template, state_of, tail
 from divea.executors.worker import SHOW_AND_END
 from divea.resources.machine import cores, oom_kills
 
@@ -55,6 +55,7 @@ class Local(Executor):
     def __init__(self, workers: int | None = None, *, timeout: float | None = None):
         self.workers, self.timeout = workers, timeout
         self._workers: list[_Worker] = []
+        self._template: Template | None = None
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -73,14 +74,15 @@ class Local(Executor):
                     if worker.position is None and waiting:
                         position = waiting.popleft()
                         in_pieces = tries[position].in_pieces
-                        worker.send(position, task_folder, jobs[position], self.timeout, in_pieces)
+                        order = (position, task_folder, jobs[position], in_pieces, self.results_folder)
+                        worker.send(position, order, self.timeout)
                 for worker in self._wait_for_messages():
                     result = worker.receive()
                     if isinstance(result, Steps):
                         if self.on_steps is not None:
                             self.on_steps(result)
                         continue
-                    if worker.process.returncode is not None:
+                    if worker.has_ended:
                         self._remove(worker)
                     if isinstance(result, Failed):
                         position = result.position
@@ -116,10 +118,12 @@ class Local(Executor):
         """Start workers until there are `count`; a new one takes over the number, and GPU, of one that
         died.
         """
+        if self._template is None:
+            self._template = Template(_unnamed_file())
         taken = {worker.number for worker in self._workers}
         for number in range(count):
             if number not in taken and len(self._workers) < count:
-                self._workers.append(_Worker(number))
+                self._workers.append(_Worker(number, self._template))
 
     def _remove(self, worker: _Worker) -> None:
         worker.end()
@@ -129,12 +133,15 @@ class Local(Executor):
         for worker in self._workers:
             worker.end()
         self._workers = []
+        if self._template is not None:
+            self._template.close()
+            self._template = None
 
 
 class _Worker:
-    """A process, the pipe to it, and the job that it works on."""
+    """A process, the socket to it, and the job that it works on."""
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, template: Template):
         self.number = number
         self.position: int | None = None
         self._is_ready = False
@@ -143,31 +150,28 @@ class _Worker:
         self._log = _unnamed_file()
         ours, theirs = socket.socketpair()
         self.connection = Connection(ours.detach())
-        # Not by multiprocessing, which would run the user's own script again in every worker.
-        command = [sys.executable, "-P", "-m", "divea.executors.worker"]
-        with theirs:
-            # The standard streams may be closed, and their numbers taken by the pipe.
-            passed = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
-            try:
-                self.process = subprocess.Popen(
-                    [*command, str(passed), str(number)],
-                    pass_fds=[passed],
-                    stdin=subprocess.PIPE,  # closes when this process ends, however it ends
-                    stdout=self._log,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                )
-            finally:
-                os.close(passed)
+        # A pipe that closes when this process ends, however it ends.
+        theirs_to_wait_for, self._held_open = os.pipe()
+        try:
+            self.process = template.fork(number, theirs.fileno(), theirs_to_wait_for, self._log.fileno())
+        finally:
+            theirs.close()
+            os.close(theirs_to_wait_for)
         self._watchdog = _Watchdog(self.process, None)
 
-    def send(self, position: int, folder: Path, job: Job, timeout: float | None, in_pieces: bool) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is known to have ended."""
+        return self.process.returncode is not None
+
+    def send(self, position: int, order: tuple[object, ...], timeout: float | None) -> None:
+        """Send a job, with all that the worker has to know."""
         self.position, self._timeout = position, timeout
         self._oom_kills = oom_kills()
         start = 0.0 if self._is_ready else START_SECONDS
         self._watchdog = _Watchdog(self.process, None if timeout is None else timeout + start)
         with suppress(OSError):  # it died while idle: `receive` will say so
-            self.connection.send((position, folder, job, in_pieces))
+            self.connection.send(order)
 
     def receive(self) -> Done | Failed | Steps | None:
         """The result of its job or how far it is, or None if the worker has just become ready."""
@@ -189,9 +193,10 @@ class _Worker:
     def _failure(self) -> Failed:
         """Why the worker is dead."""
         position, self.position = self.position, None
-        assert position is not None
+        code = self.process.returncode
+        assert position is not None and code is not None
         self._watchdog.stop()
-        code, output = self.process.returncode, _tail(self._log)
+        output = tail(self._log)
         kind, reason = FailureKind.LOST_WORKER, f"worker {_ending(code)}"
         if self._watchdog.found is not None:
             kind = self._watchdog.found
@@ -210,8 +215,7 @@ class _Worker:
         self.process.wait()
         self.connection.close()
         self._log.close()
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        os.close(self._held_open)
 
 
 class _Watchdog:
@@ -220,7 +224,7 @@ class _Watchdog:
     It has its own thread: whoever reads a message waits, if the worker was stopped in the middle of it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None):
+    def __init__(self, process: Fork, seconds: float | None):
         self.found: FailureKind | None = None
         self._process = process
         self._lock = threading.Lock()
@@ -235,12 +239,11 @@ class _Watchdog:
         with self._lock:
             if self._is_over:
                 return
-            is_stopped = _is_stopped(self._process.pid)
+            is_stopped = state_of(self._process.pid) == "T"
             self.found = FailureKind.STOPPED_WORKER if is_stopped else FailureKind.TIMEOUT
             if not is_stopped:
                 self._process.send_signal(SHOW_AND_END)
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(1)
+                self._process.wait(1)
             self._process.kill()
 
     def stop(self) -> None:
@@ -251,13 +254,6 @@ class _Watchdog:
             self._is_over = True
 
 
-def _is_stopped(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    except OSError:
-        return False
-
-
 def _unnamed_file() -> BinaryIO:
     """A temporary file that is gone with the processes that have it open; writing appends."""
     try:
@@ -266,11 +262,6 @@ def _unnamed_file() -> BinaryIO:
         raise InputError(f"no place for temporary files: {error.strerror or error}; set TMPDIR") from error
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
     return file
-
-
-def _tail(log: BinaryIO, most: int = 4000) -> str:
-    size = os.fstat(log.fileno()).st_size
-    return os.pread(log.fileno(), most, max(size - most, 0)).decode(errors="replace")
 
 
 def _ending(exit_code: int) -> str:

@@ -24,7 +24,6 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from divea.archives import map_matches, write_solved
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, SubtaskError, printable
 from divea.executors.attempt import attempt
@@ -43,9 +42,7 @@ from divea.executors.ray_cluster import (
 )
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
 from divea.graphs.storage import open_stored
-from divea.io import temporary_path
 from divea.loop.lists import Mapper
-from divea.types import Solved
 from divea.wording import worded
 
 T = TypeVar("T")
@@ -400,26 +397,14 @@ def _run_on_node(order: _Order, job: Job, graphs: list[Any]) -> Done | Failed | 
                 task = open_stored(order.folder).task
             else:
                 return None
-            done = attempt(task, order.position, job, in_pieces=order.in_pieces)
-            if isinstance(done, Done) and sees_run and order.results_folder is not None:
-                left = [_left_in(order.results_folder, solved) for solved in done.solved]
-                return replace(done, solved=left)
-            return done
+            results_folder = order.results_folder if sees_run else None
+            return attempt(
+                task, order.position, job, in_pieces=order.in_pieces, results_folder=results_folder
+            )
     except _TimeIsUp:
         kind = FailureKind.TIMEOUT
         reason = f"{kind}: the job took longer than {order.timeout:g} s"
         return Failed(order.position, kind, reason, f"{reason}\n{traceback.format_exc()}")
-
-
-def _left_in(folder: Path, solved: Solved) -> Solved:
-    """The result, as a temporary file in a folder that the caller sees; it is sent if that fails."""
-    path = temporary_path(folder / "result.npz")
-    try:
-        write_solved(solved, path)
-        return Solved(map_matches(path), solved.top_sums)
-    except (OSError, InputError):
-        path.unlink(missing_ok=True)
-        return solved
 
 
 class _TimeIsUp(BaseException):

@@ -1,4 +1,4 @@
-"""The program of a worker process of the local executor, and what ends a process together with its parent."""
+"""What a worker process of the local executor does, and what ends a process together with its parent."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ SHOW_AND_END = signal.SIGUSR1
 """The signal after which a worker writes where it is to its log, and ends."""
 
 
-def main(descriptor: int, number: int) -> None:
-    """Run the jobs that arrive through the pipe until it closes."""
-    # Ctrl-C reaches the whole process group; the parent handles it and ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def run_jobs(descriptor: int, number: int) -> None:
+    """Run the jobs that arrive through a socket until it closes.
+
+    Parameters
+    ----------
+    descriptor
+        The descriptor of the socket.
+    number
+        The number of the worker, which decides its GPU.
+    """
     end_with_parent()
     faulthandler.enable()
     # It does not need the interpreter's lock, which a hanging library may hold.
     faulthandler.register(SHOW_AND_END, chain=True)
-    from divea.executors.attempt import attempt  # slow import; kept out of job timing
+    from divea.executors.attempt import attempt  # the parent of this process has loaded it
 
     connection = Connection(descriptor)
 
@@ -46,7 +52,7 @@ def main(descriptor: int, number: int) -> None:
     opened: tuple[Path, AlignmentTask] | None = None
     while True:
         try:
-            position, folder, job, in_pieces = connection.recv()
+            position, folder, job, in_pieces, results_folder = connection.recv()
         except EOFError:
             return
         # Output from here on belongs to this job's log.
@@ -55,7 +61,14 @@ def main(descriptor: int, number: int) -> None:
             _use_gpu(number)
         if opened is None or opened[0] != folder:
             opened = folder, load_task(folder)
-        result = attempt(opened[1], position, job, in_pieces=in_pieces, on_steps=send_steps)
+        result = attempt(
+            opened[1],
+            position,
+            job,
+            in_pieces=in_pieces,
+            on_steps=send_steps,
+            results_folder=results_folder,
+        )
         connection.send(result)
 
 
@@ -80,7 +93,3 @@ def end_with_parent_process() -> None:
 def _exit_after(wait: Callable[[], object]) -> None:
     wait()
     os._exit(1)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

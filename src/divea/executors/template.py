@@ -1,0 +1,237 @@
+"""The template of worker processes: it has loaded the libraries, and every worker is a fork of it.
+
+A fork shares the memory of the process that it comes from until one of them changes it. Libraries are
+therefore in memory once, however many workers there are, and a worker starts within milliseconds. The
+template itself computes nothing and uses no GPU, because threads and GPU contexts do not survive a fork.
+
+`Template` starts the process and asks it for workers; `main` is its program.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from divea.errors import InputError, printable
+from divea.executors.worker import run_jobs
+
+STARTS = 3
+"""How often in a row a template may fail to make a worker."""
+
+ANSWER_SECONDS = 120.0
+"""Time that a template has for an answer. The first one waits for the libraries."""
+
+WORKER_NAME = "divea-worker"
+"""The name of worker processes in lists of processes; their command is that of the template."""
+
+_MOST_BYTES = 64
+"""Bytes of a request or a reply."""
+
+_RUNNING = b"running"
+
+
+class Template:
+    """A template process. It is started when the first worker is wanted, and again if it was lost.
+
+    Parameters
+    ----------
+    log
+        An open file for what the process prints, for example why it cannot load a library.
+    """
+
+    def __init__(self, log: BinaryIO):
+        self._log = log
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the process, which loads the libraries while this one goes on."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Not by multiprocessing, which would run the user's own script again in every worker.
+        command = [sys.executable, "-P", "-m", "divea.executors.template"]
+        with theirs:
+            # The standard streams may be closed, and their numbers taken by the socket.
+            passed = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+            try:
+                self._process = subprocess.Popen(
+                    [*command, str(passed)],
+                    pass_fds=[passed],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                )
+            finally:
+                os.close(passed)
+        ours.settimeout(ANSWER_SECONDS)
+        self._control = ours
+
+    def fork(self, number: int, connection: int, stdin: int, output: int) -> Fork:
+        """A new worker process.
+
+        Parameters
+        ----------
+        number
+            The number of the worker, which decides its GPU.
+        connection
+            The descriptor of a socket, through which the worker gets its jobs.
+        stdin
+            A descriptor for the worker's standard input; the worker ends when it closes.
+        output
+            A descriptor for what the worker prints.
+        """
+        for _ in range(STARTS):
+            if self._control is None:
+                self.start()
+            reply = self._ask(f"fork {number}", (connection, stdin, output))
+            if reply:
+                return Fork(self, int(reply))
+            self.close()
+        last = (tail(self._log).strip().splitlines() or ["no message"])[-1][:200]
+        raise InputError(f"worker processes cannot be started: {printable(last)}")
+
+    def status(self, process: int) -> int | None:
+        """How a worker ended, as subprocess says it; None if it is running."""
+        reply = self._ask(f"status {process}")
+        if reply == _RUNNING:
+            return None
+        if reply:
+            return int(reply)
+        # Without the template nobody knows how the worker ended.
+        return -signal.SIGKILL if state_of(process) in ("", "Z") else None
+
+    def _ask(self, request: str, descriptors: Sequence[int] = ()) -> bytes:
+        """The reply to a request; nothing if the process is lost."""
+        with self._lock:
+            if self._control is None:
+                return b""
+            try:
+                socket.send_fds(self._control, [request.encode()], descriptors)
+                return self._control.recv(_MOST_BYTES)
+            except OSError:
+                return b""
+
+    def close(self) -> None:
+        """End the process. Its workers go on."""
+        with self._lock:
+            if self._process is not None and self._control is not None:
+                self._control.close()
+                self._process.kill()
+                self._process.wait()
+            self._process = self._control = None
+
+
+class Fork:
+    """A worker process.
+
+    The template collects the exit status of a worker only when it is asked for it. No other process gets the
+    number of this one before, so a signal never reaches a stranger.
+    """
+
+    def __init__(self, template: Template, process: int):
+        self._template, self.pid = template, process
+        self._lock = threading.RLock()
+        self.returncode: int | None = None
+        """The exit status, as subprocess gives it; None as long as nobody has seen that the process ended."""
+
+    def poll(self) -> int | None:
+        """The exit status; None while the process runs."""
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = self._template.status(self.pid)
+            return self.returncode
+
+    def wait(self, seconds: float = float("inf")) -> bool:
+        """Wait until the process has ended; False if it has not within so many seconds."""
+        end, pause = time.monotonic() + seconds, 0.0005
+        while self.poll() is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+def state_of(process: int) -> str:
+    """The state of a process as the system writes it, such as T for stopped; empty if it does not exist."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def tail(log: BinaryIO, most: int = 4000) -> str:
+    """The end of what was written to an open file."""
+    size = os.fstat(log.fileno()).st_size
+    return os.pread(log.fileno(), most, max(size - most, 0)).decode(errors="replace")
+
+
+def main(descriptor: int) -> None:
+    """Load the libraries, and answer requests until the socket closes."""
+    # Ctrl-C reaches the whole process group; the parent handles it and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import divea.executors.attempt  # noqa: F401 (what takes memory and time to load)
+
+    control = socket.socket(fileno=descriptor)
+    # The collector would write to every object that workers share.
+    gc.collect()
+    gc.freeze()
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(control, _MOST_BYTES, maxfds=3)
+        if not request:
+            return
+        what, number = request.split()
+        if what == b"status":
+            ended, status = os.waitpid(int(number), os.WNOHANG)
+            control.send(str(os.waitstatus_to_exitcode(status)).encode() if ended else _RUNNING)
+            continue
+        process = os.fork()
+        if not process:
+            control.close()
+            _become_worker(int(number), *descriptors)
+        for own in descriptors:
+            os.close(own)
+        control.send(str(process).encode())
+
+
+def _become_worker(number: int, connection: int, stdin: int, output: int) -> NoReturn:
+    """Run jobs, and end this process."""
+    code = 1
+    try:
+        Path("/proc/self/comm").write_text(WORKER_NAME)
+        for own, stream in ((stdin, 0), (output, 1), (output, 2)):
+            os.dup2(own, stream)
+        os.close(stdin)
+        os.close(output)
+        run_jobs(connection, number)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
