@@ -6,17 +6,38 @@ from divea.errors import InputError
 from divea.executors import ExecutorSettings, base, choose_executor, make_executor
 from divea.executors.inline import Inline
 from divea.executors.local import Local
+from divea.resources.budget import UNLIMITED_JOB_MEMORY
 
-LARGE = base.WORTH_PROCESSES
+LARGE, LARGE_ON_GPU = base.WORTH_PROCESSES, base.WORTH_PROCESSES_ON_GPU
+ROOM = 4 * UNLIMITED_JOB_MEMORY["cuda"]
 
 
 @pytest.fixture
-def choose(monkeypatch):
-    """Chooses on a machine with eight cores, by default for a large task of five subtasks."""
-    monkeypatch.setattr(base, "cores", lambda: 8)
+def machine(monkeypatch):
+    """Sets what the machine has."""
+
+    def has(cores=8, gpus=1, gpu_memory=2 * ROOM):
+        monkeypatch.setattr(base, "cores", lambda: cores)
+        monkeypatch.setattr(base, "gpus", lambda: gpus)
+        monkeypatch.setattr(base, "free_gpu_memory", lambda device: gpu_memory)
+
+    return has
+
+
+@pytest.fixture
+def choose(machine):
+    """Chooses on a machine with eight cores and a GPU, by default for a large task of five subtasks."""
+    machine()
 
     def chosen(settings=None, **facts):
-        facts = {"subtasks": 5, "entities": LARGE, "device": "cpu", "has_memory_limit": False, **facts}
+        facts = {
+            "subtasks": 5,
+            "entities": LARGE,
+            "device": "cpu",
+            "has_memory_limit": False,
+            "in_threads": True,
+            **facts,
+        }
         return choose_executor(settings or ExecutorSettings(), **facts)
 
     return chosen
@@ -33,10 +54,35 @@ def test_auto_starts_a_worker_per_subtask_if_there_are_enough_cores(choose):
         pytest.param({"entities": LARGE - 1}, id="a small task"),
         pytest.param({"subtasks": 1}, id="one subtask"),
         pytest.param({"has_memory_limit": True}, id="a memory limit, which allows one job at a time"),
-        pytest.param({"device": "cuda"}, id="a GPU, which one process fills"),
+        pytest.param({"device": "cuda", "entities": LARGE_ON_GPU - 1}, id="a task that is small for a GPU"),
+        pytest.param(
+            {"device": "cuda", "entities": LARGE_ON_GPU, "has_memory_limit": True}, id="a GPU limit"
+        ),
+        pytest.param({"device": "cuda", "entities": LARGE_ON_GPU, "subtasks": 1}, id="one subtask on a GPU"),
     ],
 )
 def test_auto_stays_in_this_process_where_workers_do_not_pay(choose, facts):
+    assert choose(**facts) == ExecutorSettings(name="inline")
+
+
+def test_auto_stays_in_this_process_if_threads_are_enough_for_the_cores(choose, machine):
+    machine(cores=base.FEW_CORES)
+    assert choose() == ExecutorSettings(name="inline")
+    assert choose(in_threads=False) == ExecutorSettings(name="local", workers=4)
+    machine(cores=base.FEW_CORES + 1)
+    assert choose() == ExecutorSettings(name="local", workers=5)
+
+
+@pytest.mark.parametrize("in_threads", [True, False])
+def test_auto_starts_several_workers_per_gpu_for_a_large_task(choose, machine, in_threads):
+    facts = {"device": "cuda", "entities": LARGE_ON_GPU, "subtasks": 100, "in_threads": in_threads}
+    machine(cores=2)
+    assert choose(**facts) == ExecutorSettings(name="local", workers=base.AT_ONCE)
+    machine(gpus=3)
+    assert choose(**facts) == ExecutorSettings(name="local", workers=3 * base.AT_ONCE)
+    machine(gpus=3, gpu_memory=ROOM)
+    assert choose(**facts) == ExecutorSettings(name="local", workers=3)
+    machine(gpu_memory=2 * ROOM - 1)
     assert choose(**facts) == ExecutorSettings(name="inline")
 
 
@@ -83,7 +129,11 @@ def test_workers_that_are_not_given_depend_on_cores_subtasks_and_memory(choose, 
     assert choose(settings).workers == 5
     assert choose(settings, subtasks=20).workers == 8
     assert choose(ExecutorSettings(name="ray"), has_memory_limit=True).workers == 1
-    assert choose(settings, device="cuda").workers is None  # the executor counts the GPUs
+    if name == "ray":
+        assert choose(settings, device="cuda").workers is None  # Ray counts the GPUs of its nodes
+    else:
+        assert choose(settings, device="cuda").workers == base.AT_ONCE
+        assert choose(settings, device="cuda", has_memory_limit=True).workers == 1
     assert choose(ExecutorSettings(name="ray", workers=3), has_memory_limit=True).workers == 3
 
 

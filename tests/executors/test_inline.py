@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from divea.config import ModelSettings
-from divea.executors import Done, check_executor, inline
+from divea.executors import Done, base, check_executor, inline
 from divea.executors.base import Failed, FailureKind, Steps
 from divea.executors.inline import Inline, jobs_at_once
 from divea.resources.budget import UNLIMITED_JOB_MEMORY
@@ -61,7 +61,7 @@ class FakeJob:
         ([], 1 << 40, 1),
         ([FakeJob()] * 9, 4 * UNLIMITED_JOB_MEMORY["cuda"] - 1, 1),
         ([FakeJob()] * 9, 8 * UNLIMITED_JOB_MEMORY["cuda"], 2),
-        ([FakeJob()] * 9, 1 << 40, inline.AT_ONCE),
+        ([FakeJob()] * 9, 1 << 40, base.AT_ONCE),
         ([FakeJob()], 1 << 40, 1),
         ([FakeJob(memory=1 << 30)] * 9, 1 << 40, 1),
         ([FakeJob(model="rrea")] * 9, 1 << 40, 1),
@@ -73,7 +73,7 @@ class FakeJob:
     ],
 )
 def test_jobs_run_at_once_only_where_there_is_room(monkeypatch, jobs, free, expected):
-    monkeypatch.setattr(inline, "free_gpu_memory", lambda device: free)
+    monkeypatch.setattr(base, "free_gpu_memory", lambda device: free)
     monkeypatch.setattr(inline, "cores", lambda: 8)
     assert jobs_at_once(jobs) == expected
 

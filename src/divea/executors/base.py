@@ -14,7 +14,8 @@ from divea.errors import InputError
 from divea.executors.job import Job
 from divea.loop.lists import Mapper
 from divea.registry import EXECUTORS
-from divea.resources.machine import cores
+from divea.resources.budget import UNLIMITED_JOB_MEMORY
+from divea.resources.machine import cores, free_gpu_memory, gpus
 from divea.resources.row_blocks import in_threads
 from divea.types import Solved
 
@@ -139,6 +140,10 @@ class Executor(ABC):
             The task as `divea.graphs.save_task` writes it.
         """
 
+    def prepare(self) -> None:
+        """Start what takes a while, before there are jobs for it."""
+        return
+
     def mapper(self, task_folder: Path) -> Mapper:
         """What applies a function to pieces of the lists of a run: in threads of this process.
 
@@ -156,8 +161,19 @@ class Executor(ABC):
         return
 
 
+AT_ONCE = 2
+"""Jobs at once on a GPU: while it computes one, the host prepares another. `benchmarks run gpu_jobs` shows
+what more would gain."""
+
 WORTH_PROCESSES = 10_000
 """Entities above which solving takes longer than starting worker processes."""
+
+WORTH_PROCESSES_ON_GPU = 1_000_000
+"""The same on a GPU, where subtasks take far less time."""
+
+FEW_CORES = 4
+"""Cores for which threads of this process are as fast as worker processes, and take less memory. Threads of
+more jobs would wait for Python's lock."""
 
 
 def make_executor(settings: ExecutorSettings) -> Executor:
@@ -171,26 +187,53 @@ def make_executor(settings: ExecutorSettings) -> Executor:
 
 
 def choose_executor(
-    settings: ExecutorSettings, *, subtasks: int, entities: int, device: str, has_memory_limit: bool
+    settings: ExecutorSettings,
+    *,
+    subtasks: int,
+    entities: int,
+    device: str,
+    has_memory_limit: bool,
+    in_threads: bool,
 ) -> ExecutorSettings:
     """Fill in what the settings leave open: the executor, and the number of workers.
 
     A limit on host memory is on all processes together. A worker process would take a third of a GiB of it
     away from the jobs, and so change what fits; within a limit only `inline` and a cluster are allowed.
+
+    Parameters
+    ----------
+    has_memory_limit
+        Whether there is a limit on the memory of the device.
+    in_threads
+        Whether the models can solve several jobs at once in threads of one process.
     """
-    workers = settings.workers
-    is_asked_for = workers is not None or settings.timeout is not None
+    is_asked_for = settings.workers is not None or settings.timeout is not None
     is_local = settings.name == "local" or (settings.name == "auto" and is_asked_for)
     if has_memory_limit and device == "cpu" and is_local:
         raise InputError(
             "executor: a memory limit is on all processes together and leaves no room for worker processes; "
             "leave out local, workers and timeout, or the limit"
         )
-    if workers is None and device == "cpu":
-        workers = 1 if has_memory_limit else min(cores(), subtasks)
-    name = settings.name
+    name, workers = settings.name, settings.workers
+    if workers is None and (device == "cpu" or name in ("auto", "local")):
+        workers = min(_most_workers(device, has_memory_limit), subtasks)
     if name == "auto":
-        is_worth_it = entities >= WORTH_PROCESSES and workers is not None and workers > 1
+        is_worth_it = entities >= (WORTH_PROCESSES if device == "cpu" else WORTH_PROCESSES_ON_GPU)
+        is_enough = device == "cpu" and in_threads and cores() <= FEW_CORES
+        is_worth_it &= workers is not None and workers > 1 and not is_enough
         name = "local" if is_worth_it or is_asked_for else "inline"
-    chosen = {"name": name, "workers": None if name == "inline" else workers}
-    return settings.model_copy(update=chosen)
+    return settings.model_copy(update={"name": name, "workers": None if name == "inline" else workers})
+
+
+def _most_workers(device: str, has_memory_limit: bool) -> int:
+    """The number of worker processes that this machine has cores, or GPUs and their memory, for."""
+    if device == "cpu":
+        return 1 if has_memory_limit else cores()
+    return gpus() * (1 if has_memory_limit else jobs_per_gpu(device))
+
+
+def jobs_per_gpu(device: str) -> int:
+    """How many jobs a GPU works on at once. They must fit into its memory with room to spare: one that runs
+    out of memory because of another would be divided further, and give another result.
+    """
+    return max(min(AT_ONCE, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device])), 1)

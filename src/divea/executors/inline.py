@@ -16,16 +16,11 @@ from typing import Self
 
 from divea.config.executor import ExecutorSettings
 from divea.executors.attempt import attempt
-from divea.executors.base import Done, Executor, Failed, Steps, Tries
+from divea.executors.base import Done, Executor, Failed, Steps, Tries, jobs_per_gpu
 from divea.executors.job import Job
 from divea.graphs import AlignmentTask, load_task
-from divea.models import make_model
-from divea.resources.budget import UNLIMITED_JOB_MEMORY
-from divea.resources.machine import cores, free_gpu_memory
-
-AT_ONCE = 2
-"""Jobs at once on a GPU: while it computes one, the host prepares another. `benchmarks run gpu_jobs` shows
-that more gain nothing."""
+from divea.models import run_in_threads
+from divea.resources.machine import cores
 
 
 class _StoppedError(Exception):
@@ -86,21 +81,15 @@ class Inline(Executor):
 def jobs_at_once(jobs: Sequence[Job]) -> int:
     """How many of these jobs one process runs at once. It depends on the machine, and changes no result.
 
-    On a CPU, as many as there are cores for. On a GPU, several jobs must fit into its memory with room to
-    spare: one that runs out of memory because of another would be divided further, and give another result.
-    With a memory limit, which is for one job, they run one after the other, and so do those of a model that
-    cannot run in threads.
+    On a CPU, as many as there are cores for; on a GPU, as many as `jobs_per_gpu` says. With a memory limit,
+    which is for one job, they run one after the other, and so do those of a model that cannot run in threads.
     """
     if not jobs or jobs[0].memory is not None:
         return 1
     device = jobs[0].device
-    models = {id(job.model): job.model for job in jobs}
-    if not all(device in make_model(model).in_threads for model in models.values()):
+    if not run_in_threads((job.model for job in jobs), device):
         return 1
-    if device == "cpu":
-        most = cores() // jobs[0].threads
-    else:
-        most = min(AT_ONCE, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device]))
+    most = cores() // jobs[0].threads if device == "cpu" else jobs_per_gpu(device)
     return max(min(most, len(jobs)), 1)
 
 

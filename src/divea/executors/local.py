@@ -26,7 +26,7 @@ from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tri
 from divea.executors.job import Job
 from divea.executors.template import Fork, Template, state_of, tail
 from divea.executors.worker import SHOW_AND_END
-from divea.resources.machine import cores, oom_kills
+from divea.resources.machine import cores, gpus, oom_kills
 
 START_SECONDS = 120.0
 """Time that a worker has to start, on top of its job's timeout."""
@@ -60,6 +60,11 @@ class Local(Executor):
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
         return cls(settings.workers, timeout=settings.timeout)
+
+    def prepare(self) -> None:
+        if self._template is None:
+            self._template = Template(_unnamed_file())
+            self._template.start()
 
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         if not jobs:
@@ -109,17 +114,15 @@ class Local(Executor):
         if self.workers is not None:
             return self.workers
         if jobs[0].device != "cpu":
-            import torch
-
-            return max(torch.cuda.device_count(), 1)
+            return max(gpus(), 1)
         return max(cores() // jobs[0].threads, 1)
 
     def _start_workers(self, count: int) -> None:
         """Start workers until there are `count`; a new one takes over the number, and GPU, of one that
         died.
         """
-        if self._template is None:
-            self._template = Template(_unnamed_file())
+        self.prepare()
+        assert self._template is not None
         taken = {worker.number for worker in self._workers}
         for number in range(count):
             if number not in taken and len(self._workers) < count:

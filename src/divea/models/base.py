@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -108,6 +108,16 @@ def embed_all(
     for batch in pack([model.memory(task) for task in tasks], memory):
         positions = slice(batch.start, batch.stop)
         yield from model.embed_many(tasks[positions], random_seeds=random_seeds[positions], device=device)
+
+
+def run_in_threads(models: Iterable[ModelSettings], device: str) -> bool:
+    """Whether all models may embed in several threads of a process at once.
+
+    >>> [run_in_threads([ModelSettings(name="rrea")], device) for device in ("cpu", "cuda")]
+    [True, False]
+    """
+    different = {id(model): model for model in models}
+    return all(device in make_model(model).in_threads for model in different.values())
 
 
 def make_model(settings: ModelSettings) -> Model:

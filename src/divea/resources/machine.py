@@ -59,6 +59,13 @@ def oom_kills() -> int:
     return 0
 
 
+def gpus() -> int:
+    """The number of GPUs."""
+    import torch
+
+    return int(torch.cuda.device_count())
+
+
 def gpu_memory() -> int:
     """Bytes of the first GPU."""
     import torch

@@ -35,6 +35,7 @@ from divea.loop.confidence import threshold_for
 from divea.loop.features import Computing
 from divea.loop.lists import Blocks
 from divea.loop.loop import Iteration, Observer, Outcome, Work, run_loop
+from divea.models import run_in_threads
 from divea.resources.limits import Limits
 from divea.resources.machine import cores, peak_memory
 from divea.runs.checkpoints import RunCheckpoints
@@ -219,6 +220,7 @@ def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: Alignme
         entities=task.source.num_entities + task.target.num_entities,
         device=manifest.device,
         has_memory_limit=manifest.memory is not None,
+        in_threads=run_in_threads(manifest.settings.models(), manifest.device),
     )
     return make_executor(chosen)
 
@@ -251,6 +253,8 @@ def _align(
         checkpoints = RefinedCheckpoints(run, log, solver.failed, before)
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
+    if not is_finished:
+        executor.prepare()
     with run.folder_of_lists() as folder:
         blocks = Blocks(executor.mapper(run.task_folder), folder)
         outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints, blocks)
