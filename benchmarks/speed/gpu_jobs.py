@@ -8,16 +8,14 @@ something is sampled by `nvidia-smi`. Worker processes have done a job each befo
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from benchmarks.common import Figures, Needs, add_random_seed, synthetic_pair
+from benchmarks.common.watching import gpu_use
 from divea.config import DivisionSettings, ModelSettings, Settings
 from divea.division import DivEA
 from divea.errors import InputError
@@ -101,13 +99,13 @@ def measured(place: Path, jobs: list[Job], way: str, at_once: int) -> tuple[list
     try:
         with mock.patch.object(inline, "jobs_at_once", lambda jobs: at_once):
             solve(executor, place, jobs[:at_once])  # compiles kernels, and starts workers
-            with sampled_use() as busy:
+            with gpu_use() as samples:
                 start = time.perf_counter()
                 found = solve(executor, place, jobs)
                 seconds = time.perf_counter() - start
     finally:
         executor.close()
-    return found, seconds, busy
+    return found, seconds, [use for _, use in samples]
 
 
 def solve(executor: Executor, task_folder: Path, jobs: list[Job]) -> list[str]:
@@ -120,20 +118,3 @@ def solve(executor: Executor, task_folder: Path, jobs: list[Job]) -> list[str]:
             checksum(one.matches.target, one.matches.score, one.top_sums) for one in result.solved
         ]
     return [one for position in sorted(sums) for one in sums[position]]
-
-
-@contextmanager
-def sampled_use() -> Iterator[list[int]]:
-    """The use of the GPU in percent, sampled within the block; nothing where there is no `nvidia-smi`."""
-    samples: list[int] = []
-    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=100"]
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    except FileNotFoundError:
-        yield samples
-        return
-    try:
-        yield samples
-    finally:
-        process.terminate()
-        samples += [int(line) for line in process.communicate()[0].split() if line.isdigit()]

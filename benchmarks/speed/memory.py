@@ -8,16 +8,12 @@ runs are compared. The divided runs of a model must have the same mappings.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
-import time
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common import DBP15K, DataSet, Figures, Needs, add_data, say, synthetic_pair
-from divea.errors import InputError
+from benchmarks.common import DBP15K, MIB, DataSet, Figures, Needs, add_data, say, synthetic_pair
+from benchmarks.common.watching import watch
 from divea.graphs import save_task
 from divea.runs.layout import MAPPINGS
 
@@ -27,7 +23,7 @@ MODELS = {
     "label-propagation": (),
     "rrea": ("--set", "model.rrea.loss=hard", "--set", "model.rrea.steps=60"),
 }
-EXECUTORS = {"default": (), "threads": ("--executor", "inline")}
+EXECUTORS = {"default": (), "processes": ("--executor", "local")}
 _LIBRARIES = "import divea.executors.attempt, divea.runs.align, torch"
 
 
@@ -41,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Figures:
     figures = Figures()
-    libraries = measured([sys.executable, "-c", _LIBRARIES]).mebibytes
+    libraries = watch([sys.executable, "-c", _LIBRARIES]).peak // MIB
     figures.add("MiB of the libraries", libraries)
     columns = {"data": "", "model": "", "N": "", "executor": "", "seconds": "s", "memory": "MiB"}
     table = figures.table("memory", {**columns, "beyond the libraries": "MiB", "of undivided": ""})
@@ -52,12 +48,15 @@ def run(options: argparse.Namespace) -> Figures:
                 mappings = set()
                 for subtasks, executor in ((1, "default"), *((options.subtasks, one) for one in EXECUTORS)):
                     out = Path(folder) / f"{name}-{model}-{subtasks}-{executor}"
-                    found = measured(command(task, out, model, subtasks, executor, options.iterations))
-                    beyond = found.mebibytes - libraries
+                    found = watch(command(task, out, model, subtasks, executor, options.iterations))
+                    mebibytes = found.peak // MIB
+                    beyond = mebibytes - libraries
                     whole = whole or beyond
                     if subtasks > 1:
                         mappings.add((out / MAPPINGS).read_bytes())
-                    say(f"{name}, {model}, N = {subtasks}, {executor}: {found}")
+                    say(
+                        f"{name}, {model}, N = {subtasks}, {executor}: {found.seconds:.1f} s, {mebibytes} MiB"
+                    )
                     table.add(
                         {
                             "data": name,
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> Figures:
                             "N": subtasks,
                             "executor": executor,
                             "seconds": round(found.seconds, 1),
-                            "memory": found.mebibytes,
+                            "memory": mebibytes,
                             "beyond the libraries": beyond,
                             "of undivided": round(beyond / whole, 3),
                         }
@@ -89,46 +88,3 @@ def command(task: Path, out: Path, model: str, subtasks: int, executor: str, ite
     numbers = ["-n", str(subtasks), "--iterations", str(iterations)]
     align = [sys.executable, "-m", "divea", "align", str(task), "--out", str(out), "--quiet"]
     return [*align, *chosen, *numbers]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a command cost."""
-
-    seconds: float
-    mebibytes: int
-
-    def __str__(self) -> str:
-        return f"{self.seconds:.1f} s, {self.mebibytes} MiB"
-
-
-def measured(command: list[str]) -> Measured:
-    """Run a command. Raises InputError if it fails."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    peak = 0
-    while process.poll() is None:
-        peak = max(peak, sum(_pss(one) for one in {*_tree(process.pid)}))
-        time.sleep(0.05)
-    if process.returncode:
-        assert process.stderr is not None
-        raise InputError(f"{' '.join(command)}: {process.stderr.read().decode()[-300:]}")
-    return Measured(time.perf_counter() - start, peak >> 10)
-
-
-def _tree(process: int) -> list[int]:
-    found = [process]
-    with suppress(OSError):
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                found += _tree(int(child))
-    return found
-
-
-def _pss(process: int) -> int:
-    """The KiB of a process, where a page that n processes share counts as 1/n."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    return 0
