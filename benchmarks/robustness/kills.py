@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.common import Figures, Needs, add_random_seed, say, synthetic_pair
 from benchmarks.robustness.crash import Run
 from divea.errors import InputError
+from divea.executors.template import WORKER_NAME
 from divea.registry import EXECUTORS
 from divea.runs.layout import MAPPINGS_TSV, RANKED
 
@@ -32,7 +33,7 @@ NEEDS = Needs("none", "CPU", "30 min")
 
 COUNTS = ("runs", "same bytes", "whole runs killed", "workers killed", "most kills in one run")
 
-WORKER_COMMANDS = (b"divea.executors.worker", b"ray::_run_on_node")
+WORKER_NAMES = (WORKER_NAME.encode(), b"ray::_run_on_node")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -133,11 +134,11 @@ def workers(process: int) -> list[int]:
     for parent in found:
         with suppress(OSError):
             found += map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
-    return [child for child in found if any(name in command(child) for name in WORKER_COMMANDS)]
+    return [child for child in found if any(name in names(child) for name in WORKER_NAMES)]
 
 
-def command(process: int) -> bytes:
-    """The command line of a process; empty if it has ended."""
+def names(process: int) -> bytes:
+    """The name and the command line of a process; empty if it has ended."""
     with suppress(OSError):
-        return Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"".join(Path(f"/proc/{process}/{file}").read_bytes() for file in ("comm", "cmdline"))
     return b""

@@ -16,7 +16,7 @@ ROOM = 4 * UNLIMITED_JOB_MEMORY["cuda"]
 def machine(monkeypatch):
     """Sets what the machine has."""
 
-    def has(cores=8, gpus=1, gpu_memory=2 * ROOM):
+    def has(cores=8, gpus=1, gpu_memory=base.PROCESSES_PER_GPU * ROOM):
         monkeypatch.setattr(base, "cores", lambda: cores)
         monkeypatch.setattr(base, "gpus", lambda: gpus)
         monkeypatch.setattr(base, "free_gpu_memory", lambda device: gpu_memory)
@@ -77,9 +77,9 @@ def test_auto_stays_in_this_process_if_threads_are_enough_for_the_cores(choose, 
 def test_auto_starts_several_workers_per_gpu_for_a_large_task(choose, machine, in_threads):
     facts = {"device": "cuda", "entities": LARGE_ON_GPU, "subtasks": 100, "in_threads": in_threads}
     machine(cores=2)
-    assert choose(**facts) == ExecutorSettings(name="local", workers=base.AT_ONCE)
+    assert choose(**facts) == ExecutorSettings(name="local", workers=base.PROCESSES_PER_GPU)
     machine(gpus=3)
-    assert choose(**facts) == ExecutorSettings(name="local", workers=3 * base.AT_ONCE)
+    assert choose(**facts) == ExecutorSettings(name="local", workers=3 * base.PROCESSES_PER_GPU)
     machine(gpus=3, gpu_memory=ROOM)
     assert choose(**facts) == ExecutorSettings(name="local", workers=3)
     machine(gpu_memory=2 * ROOM - 1)
@@ -132,7 +132,7 @@ def test_workers_that_are_not_given_depend_on_cores_subtasks_and_memory(choose, 
     if name == "ray":
         assert choose(settings, device="cuda").workers is None  # Ray counts the GPUs of its nodes
     else:
-        assert choose(settings, device="cuda").workers == base.AT_ONCE
+        assert choose(settings, device="cuda").workers == base.PROCESSES_PER_GPU
         assert choose(settings, device="cuda", has_memory_limit=True).workers == 1
     assert choose(ExecutorSettings(name="ray", workers=3), has_memory_limit=True).workers == 3
 

@@ -61,7 +61,7 @@ class FakeJob:
         ([], 1 << 40, 1),
         ([FakeJob()] * 9, 4 * UNLIMITED_JOB_MEMORY["cuda"] - 1, 1),
         ([FakeJob()] * 9, 8 * UNLIMITED_JOB_MEMORY["cuda"], 2),
-        ([FakeJob()] * 9, 1 << 40, base.AT_ONCE),
+        ([FakeJob()] * 9, 1 << 40, inline.THREADS_PER_GPU),
         ([FakeJob()], 1 << 40, 1),
         ([FakeJob(memory=1 << 30)] * 9, 1 << 40, 1),
         ([FakeJob(model="rrea")] * 9, 1 << 40, 1),

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from divea.config import Settings
 from divea.division import make_strategy
 from divea.executors import Done, ExecutorSettings, check_executor, make_executor, make_jobs
+from divea.executors import job as job_module
 from divea.executors.inline import Inline
 from divea.executors.job import solve_job
 from divea.graphs import AlignmentTask, Links
@@ -33,6 +37,23 @@ def test_a_job_does_not_depend_on_the_seeds_of_the_stored_task(jobs):
     """Seeds that are held back make the task of an iteration differ from the stored one."""
     without_seeds = AlignmentTask(TASK.source, TASK.target)
     assert result_bytes(solve_job(without_seeds, jobs[0])) == result_bytes(solve_job(TASK, jobs[0]))
+
+
+@given(random_seed=st.integers(0, 1 << 20), links=st.integers(0, 200))
+def test_pseudo_seeds_of_a_job_are_those_inside_one_of_its_subtasks(random_seed, links):
+    subtasks = small_work().subtasks
+    rng = np.random.default_rng(random_seed)
+    ends = TASK.source.num_entities, TASK.target.num_entities
+    pseudo_seeds = Links.from_pairs(rng.integers(0, ends, size=(links, 2)))
+    batches = [subtasks[:3], subtasks[3:]]
+    found = job_module.inside_each(pseudo_seeds, batches, TASK)
+    for batch, inside in zip(batches, found, strict=True):
+        expected = [
+            pair
+            for pair in pseudo_seeds.pairs.tolist()
+            if any(pair[0] in one.source_entities and pair[1] in one.target_entities for one in batch)
+        ]
+        assert inside.pairs.tolist() == expected
 
 
 def test_a_job_holds_only_pseudo_seeds_inside_its_subtasks():

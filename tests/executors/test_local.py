@@ -7,14 +7,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
 from divea.api import align
-from divea.errors import InputError
+from divea.errors import InputError, SubtaskError
 from divea.executors import Done, Failed, FailureKind, base, check_executor
 from divea.executors import local as local_module
 from divea.executors.local import Local
+from divea.executors.template import WORKER_NAME
 from tests.executors.odd_models import tries
 from tests.executors.processes import is_alive, wait_until
 from tests.executors.small import result_bytes, run_jobs
@@ -195,11 +197,79 @@ def test_a_place_for_temporary_files_that_is_missing_is_told(folder, jobs, tmp_p
         list(Local(1).run(folder, jobs[:1]))
 
 
+def test_libraries_are_in_memory_once(local, folder, jobs):
+    run_jobs(local, folder, jobs)
+    worker = Path(f"/proc/{local._workers[0].process.pid}")
+    assert (worker / "comm").read_text().strip() == WORKER_NAME
+    rows = (row.split(":") for row in (worker / "smaps_rollup").read_text().splitlines()[1:])
+    kibibytes = {name: int(value.split()[0]) for name, value in rows}
+    assert kibibytes["Pss"] < 0.7 * kibibytes["Rss"]
+
+
+def test_a_template_that_is_killed_is_replaced(local, folder, jobs, expected, odd, tmp_path):
+    """The worker that is alive works on, and those that it would be needed for come from a new one."""
+    run_jobs(local, folder, jobs)
+    os.kill(local._template._process.pid, signal.SIGKILL)
+    assert run_jobs(local, folder, [odd(jobs[0], "dies", times=3), *jobs[1:]]) == expected
+    assert len(tries(tmp_path)) == 4
+
+
+def test_a_stopped_template_is_replaced(folder, jobs, expected, monkeypatch):
+    executor = Local(1)
+    try:
+        executor.prepare()
+        os.kill(executor._template._process.pid, signal.SIGSTOP)
+        executor._template._control.settimeout(0.5)
+        assert run_jobs(executor, folder, jobs) == expected
+    finally:
+        executor.close()
+
+
+def test_workers_that_cannot_start_are_told(folder, jobs, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(InputError, match="worker processes cannot be started"):
+        list(Local(1).run(folder, jobs[:1]))
+
+
+def killed_once(item):
+    """Twice the number. The process that gets the last item first ends."""
+    number, trace = item
+    if number == 9 and not trace.exists():
+        trace.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def process_of(item):
+    return os.getpid()
+
+
+def test_functions_are_mapped_in_other_processes_and_survive_a_kill(local, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    mapper = local.mapper(folder)
+    items = [(number, tmp_path / "trace") for number in range(10)]
+    assert list(mapper(killed_once, items)) == [2 * number for number in range(10)]
+    assert (tmp_path / "trace").exists()
+    assert os.getpid() not in mapper(process_of, items)
+
+
+def test_a_mapped_function_that_always_ends_its_process_is_an_error(local, folder, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    monkeypatch.setattr(base, "LOSSES", 2)
+    with pytest.raises(SubtaskError, match="worker was ended by SIGKILL"):
+        list(local.mapper(folder)(always_killed, [1, 2]))
+
+
+def always_killed(item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 # Without a guard against being imported, as many users write their scripts.
 SCRIPT = """
 import sys
 from pathlib import Path
 from divea.executors.local import Local
+from divea.executors.template import WORKER_NAME
 from tests.executors.odd_models import odd_job
 from tests.executors.small import small_jobs
 
@@ -245,6 +315,7 @@ CLOSED_STREAMS = """
 import sys
 from pathlib import Path
 from divea.executors.local import Local
+from divea.executors.template import WORKER_NAME
 from tests.executors.small import run_jobs, small_jobs
 
 executor = Local(1)

@@ -161,9 +161,9 @@ class Executor(ABC):
         return
 
 
-AT_ONCE = 2
-"""Jobs at once on a GPU: while it computes one, the host prepares another. `benchmarks run gpu_jobs` shows
-what more would gain."""
+PROCESSES_PER_GPU = 3
+"""Worker processes that share a GPU: while it computes the job of one, the others prepare theirs.
+`benchmarks run gpu_jobs` shows what they gain."""
 
 WORTH_PROCESSES = 10_000
 """Entities above which solving takes longer than starting worker processes."""
@@ -229,11 +229,13 @@ def _most_workers(device: str, has_memory_limit: bool) -> int:
     """The number of worker processes that this machine has cores, or GPUs and their memory, for."""
     if device == "cpu":
         return 1 if has_memory_limit else cores()
-    return gpus() * (1 if has_memory_limit else jobs_per_gpu(device))
+    return gpus() * (1 if has_memory_limit else jobs_per_gpu(device, PROCESSES_PER_GPU))
 
 
-def jobs_per_gpu(device: str) -> int:
-    """How many jobs a GPU works on at once. They must fit into its memory with room to spare: one that runs
-    out of memory because of another would be divided further, and give another result.
+def jobs_per_gpu(device: str, most: int) -> int:
+    """How many jobs a GPU works on at once: `most` if there is room.
+
+    They must fit into its memory with room to spare. One that runs out of memory because of another would be
+    divided further, and give another result.
     """
-    return max(min(AT_ONCE, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device])), 1)
+    return max(min(most, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device])), 1)

@@ -22,6 +22,9 @@ from divea.graphs import AlignmentTask, load_task
 from divea.models import run_in_threads
 from divea.resources.machine import cores
 
+THREADS_PER_GPU = 2
+"""Jobs at once on a GPU. More gain nothing, because all threads share Python's lock."""
+
 
 class _StoppedError(Exception):
     """Ends a job that nobody waits for any more."""
@@ -89,7 +92,7 @@ def jobs_at_once(jobs: Sequence[Job]) -> int:
     device = jobs[0].device
     if not run_in_threads((job.model for job in jobs), device):
         return 1
-    most = cores() // jobs[0].threads if device == "cpu" else jobs_per_gpu(device)
+    most = cores() // jobs[0].threads if device == "cpu" else jobs_per_gpu(device, THREADS_PER_GPU)
     return max(min(most, len(jobs)), 1)
 
 

@@ -68,7 +68,7 @@ def make_jobs(
     """
     model = settings.model_at(work.iteration)
     batches = _batches(work, model, device, memory, subtasks_per_job)
-    pseudo_seeds = _inside_each(work.pseudo_seeds, batches, work.task)
+    pseudo_seeds = inside_each(work.pseudo_seeds, batches, work.task)
     return [
         Job(
             fold=work.fold,
@@ -102,16 +102,20 @@ def _batches(
     return [work.subtasks[batch.start : batch.stop] for batch in batches]
 
 
-def _inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: AlignmentTask) -> Iterator[Links]:
+def inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: AlignmentTask) -> Iterator[Links]:
     """For each batch of subtasks, the links with both ends in one of them."""
-    # One mask per side for all subtasks: searching their entities costs seconds for a million links.
-    in_source, in_target = (np.zeros(graph.num_entities, bool) for graph in (task.source, task.target))
+    in_target = np.zeros(task.target.num_entities, dtype=bool)
     for subtasks in batches:
-        inside = np.zeros(len(links), dtype=bool)
+        found = [np.zeros(0, dtype=np.int64)]
         for subtask in subtasks:
-            in_source[subtask.source_entities] = in_target[subtask.target_entities] = True
-            inside |= in_source[links.source] & in_target[links.target]
-            in_source[subtask.source_entities] = in_target[subtask.target_entities] = False
+            # Links are sorted by source: those of an entity follow each other.
+            first = np.searchsorted(links.source, subtask.source_entities)
+            count = np.searchsorted(links.source, subtask.source_entities, side="right") - first
+            row = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+            in_target[subtask.target_entities] = True
+            found.append(row[in_target[links.target[row]]])
+            in_target[subtask.target_entities] = False
+        inside = np.unique(np.concatenate(found))
         yield Links(links.source[inside], links.target[inside])
 
 

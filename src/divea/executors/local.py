@@ -14,22 +14,29 @@ import socket
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError, printable
+from divea.errors import InputError, SubtaskError, printable
 from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries
 from divea.executors.job import Job
 from divea.executors.template import Fork, Template, state_of, tail
-from divea.executors.worker import SHOW_AND_END
+from divea.executors.worker import SHOW_AND_END, Call, JobOrder, Mapped
+from divea.loop.lists import Mapper
 from divea.resources.machine import cores, gpus, oom_kills
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 START_SECONDS = 120.0
 """Time that a worker has to start, on top of its job's timeout."""
+
+MOST_MAPPING = 8
+"""The most workers that apply functions to pieces of the lists: this work soon waits for memory."""
 
 _CRASHES = frozenset(
     {
@@ -76,11 +83,11 @@ class Local(Executor):
             while waiting or self._busy:
                 self._start_workers(min(count, len(self._busy) + len(waiting)))
                 for worker in self._workers:
-                    if worker.position is None and waiting:
+                    if worker.position is None and worker.number < count and waiting:
                         position = waiting.popleft()
                         in_pieces = tries[position].in_pieces
-                        order = (position, task_folder, jobs[position], in_pieces, self.results_folder)
-                        worker.send(position, order, self.timeout)
+                        order = task_folder, jobs[position], in_pieces, self.results_folder
+                        worker.send(position, JobOrder(position, *order), self.timeout)
                 for worker in self._wait_for_messages():
                     result = worker.receive()
                     if isinstance(result, Steps):
@@ -94,12 +101,56 @@ class Local(Executor):
                         result = tries[position].add(result)
                         if result is None:
                             waiting.append(position)
-                    if result is not None:
+                    if result is not None and not isinstance(result, Mapped):
                         yield result
         finally:
-            # A caller that stops reading results wants no more work done.
-            for worker in self._busy:
-                self._remove(worker)
+            self._remove_busy_workers()
+
+    def mapper(self, task_folder: Path) -> Mapper:
+        return self._map
+
+    def _map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Apply a function to items in worker processes; the results come in order.
+
+        Only a few items are sent ahead of those whose results were taken, so that few results wait in memory.
+        """
+        count = min(cores(), len(items), MOST_MAPPING)
+        if count < 2:
+            yield from map(function, items)
+            return
+        waiting, results = deque(range(len(items))), dict[int, Result]()
+        tries = [Tries() for _ in items]
+        taken = 0
+        try:
+            while taken < len(items):
+                self._start_workers(count)
+                for worker in self._workers:
+                    ahead = bool(waiting) and waiting[0] < taken + 3 * count
+                    if worker.position is None and worker.number < count and ahead:
+                        worker.call(waiting.popleft(), function, items)
+                for worker in self._wait_for_messages():
+                    result = worker.receive()
+                    if worker.has_ended:
+                        self._remove(worker)
+                    if isinstance(result, Failed):
+                        failed = tries[result.position].add(result)
+                        if failed is not None:
+                            raise SubtaskError(failed.reason)
+                        waiting.appendleft(result.position)
+                    elif isinstance(result, Mapped):
+                        if result.error is not None:
+                            raise result.error
+                        results[result.position] = result.value
+                while taken in results:
+                    yield results.pop(taken)
+                    taken += 1
+        finally:
+            self._remove_busy_workers()
+
+    def _remove_busy_workers(self) -> None:
+        """A caller that stops reading results wants no more work done."""
+        for worker in self._busy:
+            self._remove(worker)
 
     @property
     def _busy(self) -> list[_Worker]:
@@ -150,6 +201,8 @@ class _Worker:
         self._is_ready = False
         self._timeout: float | None = None
         self._oom_kills = 0
+        self._function: Callable[[Any], object] | None = None
+        """The function of the latest call, which the worker keeps."""
         self._log = _unnamed_file()
         ours, theirs = socket.socketpair()
         self.connection = Connection(ours.detach())
@@ -167,8 +220,13 @@ class _Worker:
         """Whether the process is known to have ended."""
         return self.process.returncode is not None
 
-    def send(self, position: int, order: tuple[object, ...], timeout: float | None) -> None:
-        """Send a job, with all that the worker has to know."""
+    def call(self, position: int, function: Callable[[Item], object], items: Sequence[Item]) -> None:
+        """Send an item that the worker is to apply a function to. The function is sent once."""
+        is_known, self._function = self._function is function, function
+        self.send(position, Call(position, None if is_known else function, items[position]), None)
+
+    def send(self, position: int, order: JobOrder | Call, timeout: float | None) -> None:
+        """Send a job, or a call of a function."""
         self.position, self._timeout = position, timeout
         self._oom_kills = oom_kills()
         start = 0.0 if self._is_ready else START_SECONDS
@@ -176,10 +234,10 @@ class _Worker:
         with suppress(OSError):  # it died while idle: `receive` will say so
             self.connection.send(order)
 
-    def receive(self) -> Done | Failed | Steps | None:
-        """The result of its job or how far it is, or None if the worker has just become ready."""
+    def receive(self) -> Done | Failed | Steps | Mapped | None:
+        """The result of its job or call, how far it is, or None if the worker has just become ready."""
         try:
-            result: Done | Failed | Steps | None = self.connection.recv()
+            result: Done | Failed | Steps | Mapped | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.wait()
             return self._failure()

@@ -2,7 +2,9 @@
 
 A fork shares the memory of the process that it comes from until one of them changes it. Libraries are
 therefore in memory once, however many workers there are, and a worker starts within milliseconds. The
-template itself computes nothing and uses no GPU, because threads and GPU contexts do not survive a fork.
+template itself computes nothing and uses no GPU, because most threads and all GPU contexts do not survive a
+fork. (The threads that numpy's BLAS starts when it is loaded do: BLAS stops them before a fork, and starts
+them again when it needs them.)
 
 `Template` starts the process and asks it for workers; `main` is its program.
 """
@@ -24,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from divea.errors import InputError, printable
-from divea.executors.worker import run_jobs
+from divea.executors.worker import serve
 
 STARTS = 3
 """How often in a row a template may fail to make a worker."""
@@ -225,7 +227,7 @@ def _become_worker(number: int, connection: int, stdin: int, output: int) -> NoR
             os.dup2(own, stream)
         os.close(stdin)
         os.close(output)
-        run_jobs(connection, number)
+        serve(connection, number)
         code = 0
     except BaseException:
         traceback.print_exc()

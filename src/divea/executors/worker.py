@@ -11,21 +11,55 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from divea.graphs import AlignmentTask, load_task
+from divea.graphs.storage import open_stored
 
 if TYPE_CHECKING:
     from divea.executors.base import Steps
+    from divea.executors.job import Job
 
 SHOW_AND_END = signal.SIGUSR1
 """The signal after which a worker writes where it is to its log, and ends."""
 
 
-def run_jobs(descriptor: int, number: int) -> None:
-    """Run the jobs that arrive through a socket until it closes.
+@dataclass(frozen=True)
+class JobOrder:
+    """A job to be solved; the answer is `Done` or `Failed`, and `Steps` before it."""
+
+    position: int
+    """The job's position among those given to the executor."""
+    folder: Path
+    """The folder of the task."""
+    job: Job
+    in_pieces: bool
+    results_folder: Path | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """An item to be passed to a function; the answer is `Mapped`."""
+
+    position: int
+    function: Callable[[Any], object] | None
+    """None for that of the call before."""
+    item: object
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What a function returned for an item, or the exception that it raised."""
+
+    position: int
+    value: Any
+    error: Exception | None = None
+
+
+def serve(descriptor: int, number: int) -> None:
+    """Do what arrives through a socket, jobs and calls of functions, until it closes.
 
     Parameters
     ----------
@@ -48,28 +82,38 @@ def run_jobs(descriptor: int, number: int) -> None:
             with suppress(OSError):
                 connection.send(steps)
 
+    function: Callable[[Any], object] | None = None
     connection.send(None)  # ready
-    opened: tuple[Path, AlignmentTask] | None = None
     while True:
         try:
-            position, folder, job, in_pieces, results_folder = connection.recv()
+            order: JobOrder | Call = connection.recv()
         except EOFError:
             return
-        # Output from here on belongs to this job's log.
+        # Output from here on belongs to this order's log.
         os.ftruncate(sys.stdout.fileno(), 0)
-        if job.device != "cpu":
+        if isinstance(order, Call):
+            function = order.function or function
+            assert function is not None
+            connection.send(_called(order.position, function, order.item))
+            continue
+        if order.job.device != "cpu":
             _use_gpu(number)
-        if opened is None or opened[0] != folder:
-            opened = folder, load_task(folder)
         result = attempt(
-            opened[1],
-            position,
-            job,
-            in_pieces=in_pieces,
+            open_stored(order.folder.resolve()).task,
+            order.position,
+            order.job,
+            in_pieces=order.in_pieces,
             on_steps=send_steps,
-            results_folder=results_folder,
+            results_folder=order.results_folder,
         )
         connection.send(result)
+
+
+def _called(position: int, function: Callable[[Any], object], item: object) -> Mapped:
+    try:
+        return Mapped(position, function(item))
+    except Exception as error:
+        return Mapped(position, None, error)
 
 
 def _use_gpu(number: int) -> None:
