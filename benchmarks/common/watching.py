@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,33 @@ from divea.errors import InputError
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that the processes of a tree hold. A page that n of them share counts n times as 1/n (PSS)."""
+    """Bytes that the processes of a tree hold."""
 
     total: int = 0
     anonymous: int = 0
     """Without pages of files, which the system can take back."""
+
+
+def exact_memory(process: int) -> Memory:
+    """The memory of a process, where a page that n processes share counts as 1/n (PSS).
+
+    The system goes through all pages of the process, which has to wait for it meanwhile: not for processes of
+    many gigabytes.
+    """
+    with suppress(OSError):
+        rows = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+        kibibytes = {name: int(value.split()[0]) for name, value in (row.split(":") for row in rows)}
+        return Memory(1024 * kibibytes["Pss"], 1024 * kibibytes.get("Pss_Anon", 0))
+    return Memory()
+
+
+def resident_memory(process: int) -> Memory:
+    """The resident memory of a process, which costs it nothing. What processes share counts in each."""
+    with suppress(OSError):
+        rows = (row.split() for row in Path(f"/proc/{process}/status").read_text().splitlines())
+        kibibytes = {row[0]: int(row[1]) for row in rows if row[0] in ("VmRSS:", "RssAnon:")}
+        return Memory(1024 * kibibytes.get("VmRSS:", 0), 1024 * kibibytes.get("RssAnon:", 0))
+    return Memory()
 
 
 @dataclass
@@ -37,11 +59,15 @@ class Watched:
         return max((found.total for _, found in self.memory), default=0)
 
 
-def watch(command: list[str], every: float = 0.05) -> Watched:
+def watch(
+    command: list[str], memory_of: Callable[[int], Memory] = exact_memory, every: float = 0.05
+) -> Watched:
     """Run a command and watch it. Raises InputError if it fails.
 
     Parameters
     ----------
+    memory_of
+        The memory of one process.
     every
         Seconds between two samples of the memory.
     """
@@ -49,7 +75,7 @@ def watch(command: list[str], every: float = 0.05) -> Watched:
     with gpu_use() as watched.gpu:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         while process.poll() is None:
-            parts = [_memory(one) for one in {*_tree(process.pid)}]
+            parts = [memory_of(one) for one in {*_tree(process.pid)}]
             total, anonymous = sum(one.total for one in parts), sum(one.anonymous for one in parts)
             watched.memory.append((time.time(), Memory(total, anonymous)))
             with suppress(subprocess.TimeoutExpired):
@@ -95,11 +121,3 @@ def _tree(process: int) -> list[int]:
             for child in (thread / "children").read_text().split():
                 found += _tree(int(child))
     return found
-
-
-def _memory(process: int) -> Memory:
-    with suppress(OSError):
-        rows = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
-        kibibytes = {name: int(value.split()[0]) for name, value in (row.split(":") for row in rows)}
-        return Memory(1024 * kibibytes["Pss"], 1024 * kibibytes.get("Pss_Anon", 0))
-    return Memory()

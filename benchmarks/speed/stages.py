@@ -1,7 +1,7 @@
 """The stages of a whole run of `divea align`: their time, memory, and how busy the GPU is.
 
-Memory is that of all processes, where pages that several share count once (PSS); "anonymous" leaves out the
-pages of files, which the system can take back. The use of the GPU is sampled by `nvidia-smi`.
+Memory is the resident memory of all processes, where pages that several share count in each; "anonymous"
+leaves out the pages of files, which the system can take back. The use of the GPU is sampled by `nvidia-smi`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figures, Needs, add_pairs, say, synthetic_pair
-from benchmarks.common.watching import Watched, watch
+from benchmarks.common.watching import Watched, resident_memory, watch
 from divea.runs.log import read_log
 
 NEEDS = Needs("none, or a task", "GPU, or CPU", "4 min")
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> Figures:
         out = options.out or Path(folder) / "run"
         before = len(read_log(out)) if out.exists() else 0
         command = [sys.executable, "-m", "divea", "align", str(task), "--out", str(out), "--quiet"]
-        watched = watch([*command, *options.align.split()], every=0.2)
+        watched = watch([*command, *options.align.split()], resident_memory)
         stages = [line for line in read_log(out)[before:] if line["event"] == "stage"]
         add_stages(figures, stages, watched)
         if gold is not None:
@@ -83,6 +83,8 @@ def add_stages(figures: Figures, stages: list[dict[str, Any]], watched: Watched)
     figures.add("seconds", round(watched.seconds, 1))
     figures.add("share of learning, merging and writing", round(last / watched.seconds, 3))
     figures.add("peak memory in GiB", round(watched.peak / GIB, 2))
+    anonymous = max((found.anonymous for _, found in watched.memory), default=0)
+    figures.add("peak anonymous memory in GiB", round(anonymous / GIB, 2))
     if solving:
         figures.add("percent of solving in which the GPU is busy", round(sum(solving) / len(solving), 1))
     say(f"{watched.seconds:.1f} s, {watched.peak / GIB:.2f} GiB")

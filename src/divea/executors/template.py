@@ -2,9 +2,7 @@
 
 A fork shares the memory of the process that it comes from until one of them changes it. Libraries are
 therefore in memory once, however many workers there are, and a worker starts within milliseconds. The
-template itself computes nothing and uses no GPU, because most threads and all GPU contexts do not survive a
-fork. (The threads that numpy's BLAS starts when it is loaded do: BLAS stops them before a fork, and starts
-them again when it needs them.)
+template itself computes nothing and uses no GPU, because GPU contexts and busy threads do not survive a fork.
 
 `Template` starts the process and asks it for workers; `main` is its program.
 """
