@@ -197,9 +197,13 @@ class _Lists:
         """The draw of every pair."""
         numbers = _numbers(self._source, self.target) if self._numbers is None else self._numbers
         draws = np.empty(self.target.shape)
+        # Draws come in chunks, and the numbers of a row follow each other: in this order, a chunk is needed
+        # by few blocks of rows, whatever the order of the rows.
+        by_number = np.argsort(numbers.max(axis=1))
 
         def fill(block: slice) -> None:
-            draws[block] = _draws_with(numbers[block], self._random_seed)
+            rows = by_number[block]
+            draws[rows] = _draws_with(numbers[rows], self._random_seed)
 
         for_row_blocks(fill, len(draws), _ROWS)
         return draws
