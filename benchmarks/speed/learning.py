@@ -2,8 +2,8 @@
 
 Random lists of 50 targets for each of 200,000 sources stand for three iterations: the candidates of a source
 are near each other, some targets are popular, a quarter of the lists has equal scores, and some are short.
-divea works on blocks of 10,000 lists whose sources are spread over the graph, as subtasks give them. Memory is
-the peak beyond the lists. Both methods run in one process and must give the same lists and the same pairs.
+divea works on blocks of 10,000 lists whose sources are spread over the graph, as subtasks give them. Memory
+is the peak beyond the lists. Both methods run in one process and must give the same lists and the same pairs.
 Aim: at least ten times as fast.
 """
 
