@@ -13,13 +13,16 @@ import pytest
 
 from divea.api import align
 from divea.errors import InputError, SubtaskError
-from divea.executors import Done, Failed, FailureKind, base, check_executor
+from divea.executors import Done, Failed, FailureKind, base, check_executor, make_jobs
 from divea.executors import local as local_module
 from divea.executors.local import Local
 from divea.executors.template import WORKER_NAME
+from divea.graphs.storage import StoredTask
+from divea.models import make_model
 from tests.executors.odd_models import tries
 from tests.executors.processes import is_alive, wait_until
-from tests.executors.small import result_bytes, run_jobs
+from tests.executors.small import SETTINGS as SMALL_SETTINGS
+from tests.executors.small import TASK, result_bytes, run_jobs, small_work
 from tests.runs.tiny import PAIR, SETTINGS, tables
 
 
@@ -260,6 +263,17 @@ def test_a_mapped_function_that_always_ends_its_process_is_an_error(local, folde
         list(local.mapper(folder)(always_killed, [1, 2]))
 
 
+def test_jobs_are_the_same_if_workers_estimate_their_memory(local, folder, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    two = sum(make_model(SMALL_SETTINGS.model).memory(one.local(TASK)) for one in small_work().subtasks[:2])
+    chosen = {"device": "cuda", "memory": two, "threads": 1}
+    here = make_jobs(small_work(), SMALL_SETTINGS, **chosen)
+    stored = StoredTask(TASK, folder)
+    there = make_jobs(small_work(), SMALL_SETTINGS, **chosen, stored=stored, mapper=local.mapper(folder))
+    assert [job.subtasks for job in there] == [job.subtasks for job in here]
+    assert 1 < len(here) < 4
+
+
 def always_killed(item):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -270,6 +284,8 @@ import sys
 from pathlib import Path
 from divea.executors.local import Local
 from divea.executors.template import WORKER_NAME
+from divea.graphs.storage import StoredTask
+from divea.models import make_model
 from tests.executors.odd_models import odd_job
 from tests.executors.small import small_jobs
 
@@ -316,6 +332,8 @@ import sys
 from pathlib import Path
 from divea.executors.local import Local
 from divea.executors.template import WORKER_NAME
+from divea.graphs.storage import StoredTask
+from divea.models import make_model
 from tests.executors.small import run_jobs, small_jobs
 
 executor = Local(1)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -152,6 +153,48 @@ def test_a_job_on_a_node_that_is_lost_is_tried_again(
     assert run_jobs(executor, folder, [odd(jobs[0], "hangs"), *jobs[1:]]) == expected
     remover.join()
     assert len(tries(tmp_path)) == 2
+    wait_until(lambda: sum(found["Alive"] for found in ray.nodes()) == 2)
+
+
+def process_of(item):
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def test_functions_are_mapped_on_the_nodes(executor, folder):
+    processes = set(executor.mapper(folder)(process_of, range(20)))
+    assert os.getpid() not in processes
+    assert len(processes) > 1
+
+
+def test_items_of_nodes_that_do_not_see_the_run_directory_stay_here(executor, folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(executor, "folder_on_nodes", lambda folder: tmp_path / "elsewhere")
+    assert set(executor.mapper(folder)(process_of, range(4))) == {os.getpid()}
+
+
+def left_behind(item):
+    """Twice the number; on one of the nodes, a trace and a call that never ends."""
+    number, node, traces = item
+    if ray.get_runtime_context().get_node_id() == node:
+        (traces / str(os.getpid())).touch()
+        time.sleep(3600)
+    return 2 * number
+
+
+def test_items_on_a_node_that_is_lost_are_tried_again(cluster, executor, folder, tmp_path):
+    node = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    cluster.wait_for_nodes()
+
+    def remove():
+        wait_until(lambda: any(tmp_path.iterdir()))
+        cluster.remove_node(node, allow_graceful=False)
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    items = [(number, node.node_id, tmp_path) for number in range(12)]
+    assert list(executor.mapper(folder)(left_behind, items)) == [2 * number for number in range(12)]
+    remover.join()
+    assert any(tmp_path.iterdir())
     wait_until(lambda: sum(found["Alive"] for found in ray.nodes()) == 2)
 
 

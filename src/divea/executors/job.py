@@ -8,9 +8,10 @@ often it has to be tried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -18,11 +19,13 @@ from divea.config import ModelSettings, Settings
 from divea.division import Subtask
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
+from divea.graphs.storage import StoredTask
+from divea.loop.lists import Mapper
 from divea.loop.loop import Work
 from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
 from divea.resources.budget import UNLIMITED_JOB_MEMORY, pack
-from divea.resources.machine import cores
+from divea.resources.row_blocks import in_threads
 from divea.types import Solved
 
 
@@ -60,14 +63,26 @@ def make_jobs(
     memory: int | None,
     threads: int,
     subtasks_per_job: int | None = None,
+    stored: StoredTask | None = None,
+    mapper: Mapper = in_threads,
 ) -> list[Job]:
     """The jobs of an iteration, which together hold its subtasks in order.
 
     On a CPU every subtask is a job. On a GPU consecutive subtasks share a job while the model's estimate
     says that they fit into the memory together. Nothing else matters, least of all the number of workers.
+
+    Parameters
+    ----------
+    stored, mapper
+        The same graphs in a folder, and what estimates the memory of subtasks of them.
     """
     model = settings.model_at(work.iteration)
-    batches = _batches(work, model, device, memory, subtasks_per_job)
+    batches: list[tuple[Subtask, ...]] = [(subtask,) for subtask in work.subtasks]
+    if device != "cpu":
+        estimate = partial(_memory, model=model, stored=stored or StoredTask(work.task, Path()))
+        needs = list(mapper(estimate, work.subtasks))
+        parts = pack(needs, memory or UNLIMITED_JOB_MEMORY[device], subtasks_per_job)
+        batches = [work.subtasks[part.start : part.stop] for part in parts]
     pseudo_seeds = inside_each(work.pseudo_seeds, batches, work.task)
     return [
         Job(
@@ -90,16 +105,9 @@ def make_jobs(
     ]
 
 
-def _batches(
-    work: Work, model: ModelSettings, device: str, memory: int | None, most: int | None
-) -> list[tuple[Subtask, ...]]:
-    if device == "cpu":
-        return [(subtask,) for subtask in work.subtasks]
-    estimate = make_model(model).memory
-    with ThreadPoolExecutor(cores()) as pool:
-        needs = list(pool.map(lambda subtask: estimate(subtask.local(work.task)), work.subtasks))
-    batches = pack(needs, memory or UNLIMITED_JOB_MEMORY[device], most)
-    return [work.subtasks[batch.start : batch.stop] for batch in batches]
+def _memory(subtask: Subtask, *, model: ModelSettings, stored: StoredTask) -> int:
+    """The bytes that a model takes for a subtask."""
+    return make_model(model).memory(subtask.local(stored.task))
 
 
 def inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: AlignmentTask) -> Iterator[Links]:

@@ -326,6 +326,8 @@ class _Solver:
             memory=manifest.memory,
             threads=manifest.threads,
             subtasks_per_job=manifest.subtasks_per_job,
+            stored=StoredTask(self.run.task, self.run.task_folder),
+            mapper=self.executor.mapper(self.run.task_folder),
         )
         self._log_notes(work.notes)
         if work.features:
