@@ -90,7 +90,8 @@ def align(
     ] = None,
     gpu_memory: Annotated[str | None, typer.Option(help="GPU memory limit, for example 2GiB.")] = None,
     executor: Annotated[
-        str, typer.Option(help="inline (this process), local (worker processes) or ray; auto chooses.")
+        str,
+        typer.Option(help="inline (threads of this process), local (worker processes) or ray; auto chooses."),
     ] = "auto",
     workers: Annotated[int | None, typer.Option(help="Worker processes that solve subtasks.")] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster, as auto or host:port.")] = None,

@@ -22,9 +22,9 @@ class ExecutorSettings(NamedGroup):
     named: ClassVar[str] = "executor"
 
     name: str = "auto"
-    """inline (this process), local (worker processes) or ray; auto: local where that is worth it."""
+    """inline (threads of this process), local (worker processes) or ray; auto: local where it is worth it."""
     workers: int | None = Field(default=None, ge=1, le=100_000)
-    """Worker processes; null: one per core or GPU."""
+    """Worker processes; null: one per core, or as many per GPU as pay."""
     address: str | None = None
     """Ray cluster to use, as auto or host:port; null: Ray starts one on this machine."""
     timeout: float | None = Field(default=None, gt=0, le=31_536_000)

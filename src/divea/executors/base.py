@@ -161,9 +161,9 @@ class Executor(ABC):
         return
 
 
-PROCESSES_PER_GPU = 3
-"""Worker processes that share a GPU: while it computes the job of one, the others prepare theirs.
-`benchmarks run gpu_jobs` shows what they gain."""
+PROCESSES_PER_GPU = 2
+"""Worker processes that share a GPU: while it computes the job of one, the other prepares its own. A third
+one keeps the GPU busier and takes another GiB of host memory, for hardly any time (docs/notes/scale.md)."""
 
 WORTH_PROCESSES = 10_000
 """Entities above which solving takes longer than starting worker processes."""
