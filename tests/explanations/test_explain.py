@@ -230,6 +230,20 @@ def test_relations_agree_as_far_as_they_connect_counterparts():
     assert pair.is_seed and pair.share == 1 and pair.source_relations == ("r",)
 
 
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.2, 0.5, 0.9, np.nan])), max_size=12))
+def test_the_most_confident_source_of_a_target_is_its_counterpart(pairs):
+    """Sources may share a target. The oracle sorts all of them by confidence."""
+    graph = KnowledgeGraph.from_triples([(str(i), "r", str(i + 1)) for i in range(12)])
+    target = np.array([one for one, _ in pairs], dtype=np.int32)
+    confidence = np.array([value for _, value in pairs], dtype=np.float64)
+    ids = np.arange(len(pairs), dtype=np.int32)
+    found = Counterparts.of(AlignmentTask(graph, graph), Evidence(ids, target, confidence, (), None))
+    expected = np.full(graph.num_entities, -1)
+    for source in np.argsort(confidence, kind="stable").tolist():
+        expected[target[source]] = source
+    assert found.source.tolist() == expected.tolist()
+
+
 def test_evidence_of_another_run_is_refused(alignment, tmp_path):
     small = KnowledgeGraph.from_triples([("a", "r", "b")])
     with pytest.raises(InputError, match="holds no evidence of this run"):
