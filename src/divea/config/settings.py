@@ -89,8 +89,8 @@ class MatchingSettings(NamedGroup):
     threshold: float = Field(default=0.5, ge=-10, le=10)
     """Score above which a mutual match becomes a pseudo-seed.
 
-    0.5 suits Sinkhorn's weights, which lie between 0 and 1. With a threshold below all scores, such as -10,
-    all mutual matches become pseudo-seeds, as in the paper.
+    0.5 suits Sinkhorn's weights, which are between 0 and 1. With a threshold below all scores, such as -10,
+    mutuality alone decides, as in the paper.
     """
     average: int = Field(default=3, ge=1, le=1000)
     """How many of a model's latest iterations have their scores averaged; 1 for the latest alone.

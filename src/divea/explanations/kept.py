@@ -1,4 +1,4 @@
-"""What a run kept and explanations are made from."""
+"""What explanations are made from: the files that a run kept."""
 
 from __future__ import annotations
 

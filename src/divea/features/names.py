@@ -37,7 +37,7 @@ MOST_OPAQUE = 0.5
 """The share of numbers and codes above which the ends of IRIs, or the values of a property, are no names."""
 
 LEAST_STEMS = 0.2
-"""Of the ends with a number, the share that must differ in something other than the number."""
+"""The share of the ends with a number that must differ in something other than the number."""
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
