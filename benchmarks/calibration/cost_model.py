@@ -6,7 +6,7 @@ fitted by least squares of the relative errors to  fixed + a entities + b triple
 coefficients of at least 0. A trained model is timed over 5 and over 25 steps, and the difference is scaled to
 all steps. On a CPU the time is the CPU time of one thread, so that other work on the machine does not count.
 "Worst error" is that of the fit, "error of the table" that of the costs in `divea.resources.costs`; a
-positive one means that the table expects more than was measured.
+positive error means that the table expects more than was measured.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""How far structure can judge features, and features structure, on pairs without seeds.
+"""How well structure and features can judge each other on pairs of graphs without seeds.
 
 The first table has the share of correct pairs among those that structure alone is sure of, by the number of
-neighbours that match each other: `LEAST_SUPPORT` of features/judges.py is chosen by it. The second one has
-the weight of structure's similarity, fitted to the pairs that names are sure of: `GOOD_STRUCTURE` of
-loop/features.py. Structure starts from the pairs that names are sure of, as in the first iteration. DBP15K is
-compared with all its links, which are test links; synthetic pairs have links of their own.
+neighbours that match each other; `LEAST_SUPPORT` of features/judges.py is chosen by it. The second one has
+the weight of structural similarity, fitted to the pairs that names are sure of; `GOOD_STRUCTURE` of
+loop/features.py is chosen by it. Structure starts from the pairs that names are sure of, as in the first
+iteration. DBP15K is compared with all its links, which are test links; synthetic pairs have links of their
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measuring: wall time and peak memory in one way, in rounds, with what is compared side by side."""
+"""Measuring: wall time and peak memory, in rounds in which everything that is compared takes turns."""
 
 from __future__ import annotations
 

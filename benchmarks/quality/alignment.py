@@ -2,8 +2,8 @@
 
 Every run is one of `divea align` with these settings, in a temporary run directory. Open protocol: every
 source entity without a seed is matched with every candidate of its subtask. Coverage, H@k and MRR are over
-all links that the result is compared with; an uncovered link is a miss. "Expected precision .95" is the
-confidence threshold at which held-back seeds predict this precision, and what the pairs above it have.
+all links that the result is compared with; an uncovered link is a miss. "Expected precision .95" stands for
+the pairs above the confidence threshold at which held-back seeds predict this precision.
 """
 
 from __future__ import annotations

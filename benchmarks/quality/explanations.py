@@ -1,8 +1,8 @@
-"""Whether explanations are true: the evidence that they call strongest matters more than other neighbours.
+"""Whether explanations are true: whether the evidence that they call strongest matters more than the rest.
 
-Pairs are sampled from a run of structure alone. The strongest evidence for a pair are the first neighbours of
-its explanation, as many as carry a share of the structural evidence together. Their triples to the pair are
-removed from both graphs, and in a second copy as many triples to other neighbours, chosen at random. All
+Pairs are sampled from a run of structure alone. The strongest evidence for a pair is the first neighbours of
+its explanation, enough of them to carry a given share of the structural evidence. Their triples to the pair
+are removed from both graphs; in a second copy, as many triples to random other neighbours are removed. All
 confident pairs but the sampled ones are seeds of an alignment of both copies. An explanation is right if the
 pair loses more in the first copy: similarity by label propagation, or the score of the alignment. Pairs
 with too few other neighbours are left out. Test links are not read.

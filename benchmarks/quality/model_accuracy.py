@@ -1,8 +1,8 @@
 """Accuracy and time of models on whole graphs: H@k, MRR and mean rank.
 
 DBP15K. Open protocol: every source entity without a seed is matched with every target entity without one.
-Closed: only sources and targets of the links that the result is compared with, as most of the literature
-does; it is easier, and no user knows that set. The time of the first model includes loading kernels.
+Closed: only sources and targets of the links that the result is compared with, as in most of the literature;
+this is easier, and no user knows these sets. The time of the first model includes loading kernels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The shape of generated graphs next to that of DBP15K zh-en: degrees and relation frequencies.
 
-Each generated graph has as many entities and triples as the real one that it is compared with (generator
-seed 0). `--plot` also draws both, which needs matplotlib: `pip install 'divea[plots]'`.
+Each generated graph has as many entities and triples as the real one that it is compared with (random seed
+0). `--plot` also draws both, which needs matplotlib: `pip install 'divea[plots]'`.
 """
 
 from __future__ import annotations

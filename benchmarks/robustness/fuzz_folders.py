@@ -1,9 +1,9 @@
 """Damages task, division and run folders at random, signs them again, and opens them with the commands.
 
-Checksums find damage by accident. They do not find damage on purpose, because whoever changes a file can
-write its checksum too, so every checksum of a damaged folder is computed again. Each folder is opened in a
-process of its own. A traceback, a signal, a wait without end and more than one line of error are bugs, and so
-is memory far beyond the size of the folder. The same random seed gives the same folders.
+Checksums find accidental damage. They do not find deliberate damage, because whoever changes a file can write
+its checksum too, so every checksum of a damaged folder is computed again. Each folder is opened in a process
+of its own. A traceback, a signal, an endless wait and an error of more than one line are bugs, and so is
+memory far beyond the size of the folder. The same random seed gives the same folders.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run repeats that is killed again and again, and how long it takes to end after its last subtask.
+"""What a run that is killed again and again repeats, and how long it takes to end after its last subtask.
 
 One run is killed with SIGKILL at random moments, which are spread over its whole duration, and started again
 each time. A stage that was complete before a kill is looked up afterwards, not repeated: its time before and

@@ -1,6 +1,6 @@
 """The whole first division at growing sizes: time by step, memory, evenness, and how the cost grows.
 
-Synthetic pairs, S = 23,000, N = entities / 10,000. Measured is everything after the task folder is opened:
+Synthetic pairs, S = 23,000, N = entities / 10,000. Everything after the task folder is opened is measured:
 adjacency, partition, shares, source contexts, discovery, target contexts, and subtasks written in the JAPE
 layout. All sizes run in every round, because the fastest run of each would favour small sizes, which fit
 into a quiet moment of the machine. "Ratio" is the total divided by the partitioner's own time in the same

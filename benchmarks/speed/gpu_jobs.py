@@ -1,8 +1,9 @@
 """The time of subtasks on a GPU, and how busy it is, by the number of jobs at once, in threads or processes.
 
-Every number solves the same subtasks and should give the same results; models that train do not in threads of
-one process, which is why only others run so (`Model.in_threads`). The share of time in which the GPU computes
-something is sampled by `nvidia-smi`. Worker processes have done a job each before the measurement.
+Every number of jobs solves the same subtasks and should give the same results. Models that train would not do
+so in threads of one process, so only other models run in threads (`Model.in_threads`). The share of time in
+which the GPU computes something is sampled by `nvidia-smi`. Worker processes have done a job each before the
+measurement.
 """
 
 from __future__ import annotations

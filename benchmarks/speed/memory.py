@@ -1,8 +1,8 @@
 """What dividing saves: time and memory of all processes of `divea align`, undivided and divided.
 
 Memory is the peak of the sum over the process tree, where pages that several processes share count once
-(PSS), sampled every 50 ms. What importing the libraries takes once is measured as well, and taken off before
-runs are compared. The divided runs of a model must have the same mappings.
+(PSS), sampled every 50 ms. The memory that importing the libraries takes once is measured as well, and
+subtracted before runs are compared. The divided runs of a model must have the same mappings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The ten nearest names of each name of two graphs: time, memory, and recall against brute force.
 
-Synthetic pairs with names (`divea synth --names --seed-share 0`). Measured are the vectors of all names, and
-the search for the nearest ones in both directions. Every size has a new process, and "peak memory" is that of
-the whole process. CPU time is of all threads; half of it is the least that two cores need.
+Synthetic pairs with names (`divea synth --names --seed-share 0`). The computation of the vectors of all names
+and the search for the nearest ones in both directions are measured. Every size has a new process, and "peak
+memory" is that of the whole process. CPU time is that of all threads; two cores need at least half of it.
 
 Recall is the share of the nearest names of a sample that were found. Brute force is the product of complete
 vectors, computed by scipy for all names of the other side. A name that is as near as the tenth counts as

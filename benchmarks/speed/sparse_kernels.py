@@ -1,4 +1,4 @@
-"""The sparse kernels of the models next to gathering and scattering, and whether they repeat their bits.
+"""The sparse kernels of the models next to gathering and scattering, and whether their bits are repeatable.
 
 Random edges of about the size of DBP15K. Each time is the mean of 20 calls.
 """

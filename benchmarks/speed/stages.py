@@ -1,7 +1,8 @@
 """The stages of a whole run of `divea align`: their time, memory, and how busy the GPU is.
 
-Memory is the resident memory of all processes, where pages that several share count in each; "anonymous"
-leaves out the pages of files, which the system can take back. The use of the GPU is sampled by `nvidia-smi`.
+Memory is the resident memory of all processes, where pages that several processes share count in each;
+"anonymous" leaves out the pages of files, which the system can take back. The use of the GPU is sampled by
+`nvidia-smi`.
 """
 
 from __future__ import annotations

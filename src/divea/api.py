@@ -64,7 +64,7 @@ class Alignment:
         self._run = open_finished(usable_path(run))
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._needed: list[tempfile.TemporaryDirectory[str] | None] = []
-        """Temporary folders of the runs that this one takes from when it is refined."""
+        """Temporary folders of earlier runs, which are needed if this run is refined."""
 
     @property
     def path(self) -> Path:
@@ -120,7 +120,7 @@ class Alignment:
         ----------
         gold
             The links: a file, a table with the columns source and target, a dict, pairs of labels, or links
-            in ids. Those that are seeds are left out.
+            in ids. Links that are seeds are left out.
         protocol
             "open" ranks all targets without a seed, "closed" only those of the gold links.
         min_confidence
@@ -212,10 +212,10 @@ class Alignment:
         context: int | None = None,
         for_spreadsheet: bool = False,
     ) -> pa.Table:
-        """Write pairs to a file, chosen by any threshold and with more about each pair.
+        """Write pairs to a file, with a threshold of your choice and more about each pair.
 
         Without a threshold, these are the pairs of the mappings. Returns the table that was written, with
-        the columns source, target, score, confidence and rank, and those that the options add.
+        the columns source, target, score, confidence and rank, and the columns that the options add.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Alignment:
         names
             Add readable names, in the columns source_label and target_label.
         seeds
-            Add the seeds after the other pairs, with confidence 1; the column origin tells them apart.
+            Add the seeds after the other pairs, with confidence 1; the column origin distinguishes them.
         context
             Add up to this many neighbours of each end as text, in source_context and target_context.
         for_spreadsheet
@@ -242,7 +242,7 @@ class Alignment:
         return export_pairs(self._run, self._ranked_lists, path, options).table
 
     def _gold(self, gold: Any, folder: str | Path | None) -> Links:
-        """Gold links from a file or an object; those that are seeds are left out."""
+        """Gold links from a file or an object; links that are seeds are left out."""
         if gold is None:
             raise InputError("gold: expected links; found None")
         if not isinstance(gold, str | Path):
@@ -307,8 +307,8 @@ class Alignment:
         """Align again with more seeds or with verdicts, and solve only what they change.
 
         The settings stay the same. Only the last iteration is repeated, in the subtasks that the new pairs
-        concern. If the new pairs are many beside the seeds, `align` finds more, because all its iterations
-        learn from them.
+        concern. If there are many new pairs compared with the seeds, `align` finds more, because all its
+        iterations learn from them.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class Alignment:
         skip_unknown_seeds
             Leave out seeds of unknown entities.
         out
-            The new run directory; without it, the run lies in a temporary folder. Keep this run until the new
+            The new run directory; without it, the run is in a temporary folder. Keep this run until the new
             one is finished, and as long as you want to refine the new one.
         executor, workers, device, memory, gpu_memory, progress
             As in `align`.
@@ -402,17 +402,17 @@ def align(
         pandas Series or a table of names, or the IRI of the property that has them. By default they are
         found among the literals and in the IRIs.
     out
-        The run directory. Call again with the same directory to continue a run. Without it the run lies in a
-        temporary folder, which goes when the alignment does.
+        The run directory. Call again with the same directory to continue a run. Without it, the run is in a
+        temporary folder that is deleted together with the alignment.
     executor, workers
-        The executor ("auto", "inline", "local", "ray") and its number of workers. They decide the speed
-        alone.
+        The executor ("auto", "inline", "local", "ray") and its number of workers. They decide only the
+        speed.
     device
         "auto", "cpu" or "cuda".
     memory, gpu_memory
         Limits on host and GPU memory, in bytes or as "4GiB".
     progress
-        Whether to show how far the run is. By default it is shown in a notebook and if stderr is a terminal.
+        Whether to show the progress of the run. By default it is shown in a notebook or on a terminal.
     **changes
         Settings to change, by name: `subtasks=5`, `model="rrea"`, `features="none"`.
 
@@ -489,7 +489,7 @@ def _align_in(
     folder: str | None = None,
     refines: Path | None = None,
 ) -> Alignment:
-    """Align in a run directory, or in a temporary folder that goes with the alignment."""
+    """Align in a run directory, or in a temporary folder that is deleted together with the alignment."""
     temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
     run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")
     with _shown(progress) as listener:
@@ -511,7 +511,7 @@ def _align_in(
 
 
 def _shown(progress: bool | None) -> AbstractContextManager[Listener | None]:
-    """The listener that shows the progress; None if it is not to be shown."""
+    """The listener that shows the progress; None if it should not be shown."""
     if progress is not None and not isinstance(progress, bool):
         raise InputError(f"progress: expected True, False or None; found {shown_value(progress)}")
     return Progress(choose_display()) if (is_watched() if progress is None else progress) else nullcontext()

@@ -1,6 +1,6 @@
 """Archives of arrays: .npz files without pickles, read whole or mapped into memory.
 
-Arrays start at multiples of 64 bytes, so a mapped array can be computed with like any other.
+Arrays start at multiples of 64 bytes, so a mapped array can be used in computations like any other.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _padding(end_of_name: int) -> bytes:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file that `write_arrays` wrote, or None if it is none, or damaged."""
+    """The arrays of a file that `write_arrays` wrote; None if it is no such file, or damaged."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             return {
@@ -58,7 +58,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file that `write_arrays` wrote, mapped into memory; None if it is none, or damaged.
+    """The arrays of a file that `write_arrays` wrote, mapped into memory; None if it is no such file.
 
     Only the structure of the file is checked, not its checksums.
     """
@@ -110,7 +110,7 @@ def _array(data: bytes | mmap.mmap, start: int, end: int | None = None) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class MappedMatches(Matches):
-    """Ranked lists in a file. A process that is sent them maps the file itself."""
+    """Ranked lists in a file. A process that they are sent to maps the file itself."""
 
     path: Path
 

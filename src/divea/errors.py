@@ -60,7 +60,7 @@ class SubtaskError(InputError):
 
 
 class CalibrationError(InputError):
-    """A threshold that cannot be kept, because too few seeds tell how often pairs are correct.
+    """A threshold that cannot be kept, because too little is known about how often pairs are correct.
 
     The command line exits with code 4, and no mappings are written.
     """

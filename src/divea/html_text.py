@@ -1,4 +1,4 @@
-"""HTML for notebooks: tables of text in which nothing is markup but what is written here.
+"""HTML for notebooks: tables of text, which is always escaped.
 
 There are no colours, so that tables look right on light and on dark pages.
 """
@@ -14,7 +14,7 @@ _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
 
 def text(value: object) -> str:
-    """A value as text in HTML. Text that is written from right to left does not disturb what surrounds it.
+    """A value as text in HTML. Text that is written from right to left does not disturb the text around it.
 
     >>> text("<b>\\u202eא")
     '<bdi>&lt;b&gt;\\\\u202eא</bdi>'

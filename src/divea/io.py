@@ -61,7 +61,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
             if final.is_dir():
                 raise InputError("is a folder; name a file to write", path=final)
             if final.exists():
-                require_regular(final)  # to replace /dev/null would break the machine
+                require_regular(final)  # replacing /dev/null would break the machine
             final.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             sync(temporary)
@@ -77,7 +77,7 @@ _TEMPORARY = re.compile(r"\.divea-partial-[0-9a-f]{32}(\..*)?")
 
 
 def temporary_path(final: Path) -> Path:
-    """A path beside the final one, with a name that nobody else uses."""
+    """A path beside the final one, with a name that nothing else uses."""
     # The suffixes stay last, because writers choose compression and format by them. The rest of the name is
     # not repeated: it may be as long as a file system permits.
     return final.with_name(f".divea-partial-{secrets.token_hex(16)}{''.join(final.suffixes[-2:])}")
@@ -201,7 +201,7 @@ def checksum(*parts: str | np.ndarray) -> str:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The JSON objects of a file, one per line; an empty list if there is no such file.
 
-    Lines that hold no JSON object, among them a last line without its line break, are left out.
+    Lines that hold no JSON object, such as a last line without its line break, are left out.
     """
     try:
         require_regular(path)
@@ -213,7 +213,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def append_line(path: Path, line: dict[str, Any], *, durable: bool) -> None:
-    """Append one line. If it is to be durable, it is on the disk when this returns."""
+    """Append one line. If it must be durable, it is on the disk when this returns."""
     with reported(path):
         handle = open_to_write(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(handle, "ab") as file:

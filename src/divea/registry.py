@@ -1,6 +1,6 @@
 """Components that are chosen by name, and where each one lives.
 
-The names feed the command line, the settings, error messages and the docs alike. Listing names imports
+The command line, the settings, error messages and the docs all use these names. Listing names imports
 nothing: a component's module is imported when the component is first asked for. Other packages add their
 own components by entry points, for example in their `pyproject.toml`:
 

@@ -1,4 +1,4 @@
-"""Words of messages that differ between the command and Python: an option here is an argument there."""
+"""Words of messages that differ between the command and Python, such as options and arguments."""
 
 from __future__ import annotations
 

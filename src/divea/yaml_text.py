@@ -1,4 +1,4 @@
-"""YAML from files that somebody else made: without aliases, which let a few bytes stand for gigabytes."""
+"""Reads YAML that somebody else wrote: without aliases, which let a few bytes stand for gigabytes."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command. Whatever is wrong with the input or the machine is one line on stderr."""
+    """Run the command. Anything wrong with the input or the machine becomes one line on stderr."""
     open_standard_streams()
     try:
         _check_encoding(sys.argv[1:])

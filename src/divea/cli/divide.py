@@ -1,4 +1,4 @@
-"""`divea divide`: divide a task into subtasks, as files that any aligner reads."""
+"""`divea divide`: divides a task into subtasks, as files that any aligner reads."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ def divide(
     """Divide a task into subtasks that fit a size limit, and show what each one holds.
 
     This is how the first iteration of `divea align --features none` divides, but with all seeds: names are
-    not used. Every subtask is written
-    in the layouts of JAPE and OpenEA, so that any aligner can be trained on it; files `unmatched` and
-    `candidates` name the entities to match, and those to match them with.
+    not used. Every subtask is written in the layouts of JAPE and OpenEA, so that any aligner can be trained
+    on it; files `unmatched` and `candidates` name the entities to match, and those to match them with.
 
     Examples:
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SHOWN_PROPERTIES = 10
-"""Properties of each graph that the table shows; --json has more."""
+"""The most properties of each graph that the table shows; --json has more."""
 
 
 def info(

@@ -1,4 +1,4 @@
-"""`divea reproduce`: the paper's experiments again, with our figures beside the paper's."""
+"""`divea reproduce`: repeats the paper's experiments, with our figures beside the paper's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which settings have an effect in their combination.
 
-A setting that was given and has none is refused; a default that is not used harms nobody.
+A setting that was given and has no effect is refused; an unused default does no harm.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def given_paths(group: Group, prefix: str = "") -> list[str]:
 
 
 def without_effect(settings: Settings, paths: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Each setting that has no effect, with the reason; of the given ones, or of these paths."""
+    """Each setting that has no effect, with the reason: among these paths, or among the given settings."""
     for path in given_paths(settings) if paths is None else paths:
         for reason in _reasons(settings, path):
             yield path, reason

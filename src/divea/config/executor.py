@@ -1,4 +1,4 @@
-"""Settings of the executor: they decide how fast a run is, never what comes out of it."""
+"""Settings of the executor: they decide the speed of a run, never its result."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ExecutorSettings(NamedGroup):
     named: ClassVar[str] = "executor"
 
     name: str = "auto"
-    """inline (threads of this process), local (worker processes) or ray; auto: local where it is worth it."""
+    """inline (threads of this process), local (worker processes) or ray; auto: local for large tasks."""
     workers: int | None = Field(default=None, ge=1, le=100_000)
-    """Worker processes; null: one per core, or as many per GPU as pay."""
+    """Number of worker processes; null: one per core, or up to two per GPU."""
     address: str | None = None
-    """Ray cluster to use, as auto or host:port; null: Ray starts one on this machine."""
+    """Address of a Ray cluster, auto or host:port; null: start a cluster on this machine."""
     timeout: float | None = Field(default=None, gt=0, le=31_536_000)
     """Seconds after which a job counts as failed; null: never."""
     gpu_share: float = Field(default=1.0, gt=0, le=1)

@@ -12,9 +12,9 @@ class NamesOptions(Group):
     """Where names come from."""
 
     source: str | None = None
-    """The property that names source entities; null: found among the literals, else the ends of IRIs."""
+    """Property that names the source entities; null: found among the literals, else the ends of IRIs."""
     target: str | None = None
-    """The property that names target entities; null: as for the source."""
+    """Property that names the target entities; null: as for the source."""
 
 
 class GivenOptions(Group):
@@ -30,20 +30,20 @@ class EncoderOptions(Group):
     """A text encoder (`pip install divea[text]`)."""
 
     model: str | None = None
-    """A sentence-transformers model: a folder, or the name of a model of the Hugging Face hub."""
+    """A sentence-transformers model: a folder, or the name of a model on the Hugging Face hub."""
 
 
 class FeatureSettings(NamedGroup):
-    """What is used beside the structure of the graphs."""
+    """Which features a run uses, and their options."""
 
     name: str = "names+attributes"
     """names, attributes, propagation, given and encoder, joined by +; none for structure alone.
 
-    A feature that a task has no data for, such as names where there are none, is left out, and the log says
-    so.
+    A feature that a task has no data for, such as names in graphs without names, is left out with a note in
+    the log.
     """
     nearest: int = Field(default=50, ge=1, le=1000)
-    """Entities of the other graph that names and attributes are compared with, for each entity."""
+    """Number of most similar entities of the other graph that names and attributes keep for each entity."""
     names: NamesOptions = NamesOptions()
     given: GivenOptions = GivenOptions()
     encoder: EncoderOptions = EncoderOptions()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GivenNames:
-    """The names of both graphs: of each a file, a table, a property, or nothing."""
+    """The names of both graphs: for each, a file, a table, a property, or nothing."""
 
     source_table: Path | pa.Table | None = None
     """A file or table with the columns entity and name."""
@@ -30,8 +30,8 @@ class GivenNames:
     def of(cls, source: str | Path | pa.Table | None, target: str | Path | pa.Table | None) -> GivenNames:
         """Names from arguments of `divea.align` or options of `divea align`.
 
-        A path that exists is a file; other text with `://` or at the start `urn:` is a property. Raises
-        InputError if a text is neither.
+        A path that exists is a file; other text that contains `://` or starts with `urn:` is a property.
+        Raises InputError if a text is neither.
 
         >>> GivenNames.of(None, "http://xmlns.com/foaf/0.1/name").settings
         {'features.names.target': 'http://xmlns.com/foaf/0.1/name'}

@@ -1,6 +1,6 @@
 """Settings of the models: the options of each built-in one, and the choice among them.
 
-They stand here and not beside the models so that settings can be read and checked without importing torch.
+They are not defined beside the models, so that settings can be read and checked without importing torch.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from divea.registry import MODELS
 
 
 class LabelPropagationOptions(Group):
-    """Options of label propagation (LightEA). Its public code has 1024, 2, 512, 16, 512 and 6 instead."""
+    """Options of label propagation (LightEA, whose public code has 1024, 2, 512, 16, 512 and 6 instead)."""
 
     labels: int = Field(default=512, ge=1, le=1 << 16)
-    """Dimensions of a label. Half of LightEA's: iterations of the loop make up for it."""
+    """Dimensions of a label: half of LightEA's value, because iterations of the loop make up for it."""
     hops: int = Field(default=2, ge=1, le=16)
-    """Hops that labels travel."""
+    """Number of hops that labels travel."""
     heads: int = Field(default=256, ge=1, le=1 << 16)
     """Random projections of the relations."""
     width: int = Field(default=8, ge=1, le=1 << 10)
-    """Random projections of the neighbours per head. 16, LightEA's value, costs twice the time."""
+    """Random projections of the neighbours per head. LightEA's value of 16 takes twice the time."""
     draft_heads: int = Field(default=128, ge=1, le=1 << 16)
-    """Heads of all rounds but the last: confident pairs are found with fewer."""
+    """Heads of all rounds but the last; fewer are enough to find confident pairs."""
     rounds: int = Field(default=3, ge=1, le=1000)
-    """Propagations; each but the first also starts from pseudo-seeds."""
+    """Number of propagations; all but the first also start from pseudo-seeds."""
     threshold: float = Field(default=0.5, ge=0, le=1)
     """Sinkhorn weight above which a mutual match becomes a pseudo-seed of the next round."""
 
@@ -76,13 +76,13 @@ class DualAmnOptions(Group):
     steps: int = Field(default=60, ge=1, le=1_000_000)
     """Training steps. The public code takes 100; on held-out seeds 60 are better than 100, 200 or 300."""
     batch: int = Field(default=1024, ge=1, le=1 << 31)
-    """Seeds per step; all of them where there are fewer."""
+    """Seeds per step; all seeds if there are fewer."""
     margin: float = Field(default=1.0, ge=0, le=1e6)
     """Margin of the hard loss (gamma)."""
     scale: float = Field(default=30.0, gt=0, le=1e6)
-    """Scale of its smooth maximum (lambda)."""
+    """Scale of the hard loss's smooth maximum (lambda)."""
     shift: float = Field(default=10.0, ge=-1e6, le=1e6)
-    """Constant added to the loss (tau)."""
+    """Constant added to the hard loss (tau)."""
 
 
 class GcnAlignOptions(Group):
@@ -206,6 +206,6 @@ class LastModelSettings(ModelSettings):
     group: ClassVar[str] = "last_model"
 
     name: str = "label-propagation+rrea+dual-amn"
-    """As model.name."""
+    """Name of the model, as for model.name."""
     iterations: int = Field(default=0, ge=0, le=1000)
-    """How many of the last iterations it solves; 0 for none. Confidence needs at least 2."""
+    """How many of the last iterations use this model; 0 for none. Confidence needs at least 2."""

@@ -56,11 +56,11 @@ class DivisionSettings(NamedGroup):
     """How a task is divided into subtasks."""
 
     name: str = "joint"
-    """joint, divea (the paper's), random (its ablation), the rivals cps, sbp and isbp, or whole for none."""
+    """joint, divea (the paper's), random (its ablation), the rivals cps, sbp, isbp, or whole (undivided)."""
     delta1: float | None = Field(default=None, gt=0, lt=1)
     """The source side's share of S; null: chosen on held-out seeds."""
     delta2: float = Field(default=0.0, ge=0, lt=1)
-    """The share of the target side that goes to connecting entities. The paper's code has 0."""
+    """The share of the target side that goes to connecting entities. The paper's code uses 0."""
     partitioner: Literal["metis", "kaminpar", "random"] = "metis"
     """How the source graph is partitioned."""
     locality: Literal["propagate", "bfs"] = "propagate"
@@ -68,9 +68,9 @@ class DivisionSettings(NamedGroup):
     alpha: float = Field(default=0.9, ge=0, le=1)
     """Threshold of the similarity weight (Eq. 4)."""
     beta: float = Field(default=1.0, ge=0, le=1000)
-    """Weight of the similarity weight beside locality (Eq. 5)."""
+    """Factor of the similarity weight that is added to locality (Eq. 5)."""
     nearest: int = Field(default=10, ge=0, le=10_000)
-    """The paper's K: similarities summed up for a candidate (Eq. 3); 0 for locality alone."""
+    """The paper's K: how many similarities of a candidate are summed (Eq. 3); 0 for locality alone."""
     evidence: EvidenceSettings = EvidenceSettings()
 
     @field_validator("name")
@@ -82,20 +82,20 @@ class DivisionSettings(NamedGroup):
 
 
 class MatchingSettings(NamedGroup):
-    """How embeddings become matches, and matches pseudo-seeds."""
+    """How embeddings become matches, and how matches become pseudo-seeds."""
 
     method: Literal["sinkhorn", "csls", "cosine"] = "sinkhorn"
     """How pairs are scored."""
     threshold: float = Field(default=0.5, ge=-10, le=10)
     """Score above which a mutual match becomes a pseudo-seed.
 
-    .5 fits Sinkhorn's weights, which lie between 0 and 1. A threshold below all scores, such as -10, leaves
-    mutuality alone, which is the paper's rule.
+    0.5 suits Sinkhorn's weights, which are between 0 and 1. With a threshold below all scores, such as -10,
+    mutuality alone decides, as in the paper.
     """
     average: int = Field(default=3, ge=1, le=1000)
-    """Latest iterations of a model whose scores are averaged; 1 for the latest alone.
+    """How many of a model's latest iterations have their scores averaged; 1 for the latest alone.
 
-    Divisions differ between iterations, so a pair that one of them separated may meet in another.
+    Divisions differ between iterations, so a pair that one division separates may meet in another.
     """
 
 
@@ -103,12 +103,12 @@ class ConfidenceSettings(Group):
     """How confidence is calibrated, and which pairs it keeps out of the mappings."""
 
     held_back: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the seeds that all iterations but the last hide, to calibrate on; 0 for no confidence."""
+    """Share of the seeds that only the last iteration sees, to calibrate confidence on; 0 for none."""
     folds: int | None = Field(default=None, ge=0, le=100)
     """Folds for cross-validation, 0 to hold seeds back; null: 5 if a threshold needs them, else 0.
 
-    The loop is repeated without the seeds of each fold. Held-back seeds are too few for a threshold if there
-    are less than 100 of them.
+    The loop is repeated without the seeds of each fold. Fewer than 100 held-back seeds are too few for a
+    threshold.
     """
     min_confidence: float | None = Field(default=None, ge=0, le=1)
     """Pairs below this confidence are left out of the mappings; null: 0.5 if there is a confidence."""
@@ -122,19 +122,19 @@ class ConfidenceSettings(Group):
 
 
 class OutputSettings(Group):
-    """What the tables of a run hold."""
+    """What the tables of a run contain."""
 
     top: int = Field(default=50, ge=1, le=10_000)
     """Length of the ranked lists."""
     one_to_one: bool = True
-    """Whether a target that several sources claim goes to the best-scored one only."""
+    """Whether each target is assigned at most once, the best-scored pairs first."""
 
 
 class Settings(Group):
-    """What decides the result of an alignment, beside the task itself.
+    """The settings that decide the result of an alignment.
 
-    A value of None (null in JSON and YAML, or left out) means "chosen for you": when the run is prepared,
-    it is replaced by what the task and the machine suggest, and the run's log says what was chosen.
+    A value of None (null in JSON and YAML, or left out) means "chosen for you": when the run is prepared, it
+    is replaced by a value that suits the task and the machine, and the run's log says what was chosen.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class Settings(Group):
     """
 
     subtasks: int | None = Field(default=None, ge=1, le=10_000_000)
-    """N, the number of subtasks; null: as few as fit the memory."""
+    """N, the number of subtasks; null: as few as fit into memory."""
     size: int | None = Field(default=None, ge=2, le=1 << 40)
     """S, the most entities of a subtask, both graphs together; null: all entities divided by N."""
     iterations: int = Field(default=3, ge=1, le=1000)

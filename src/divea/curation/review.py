@@ -29,7 +29,8 @@ def review(
 ) -> pa.Table:
     """Write the assigned pairs of a run that are worth a person's time, the most valuable first.
 
-    A pair is worth the doubt about it, times what its verdict passes on: see `divea.curation.worth`.
+    The worth of a pair is the doubt about it, times what its verdict says about others: see
+    `divea.curation.worth`.
 
     Parameters
     ----------
@@ -67,8 +68,8 @@ def review(
 def doubts(lists: RankedLists) -> Numbers:
     """The doubt about each assigned pair, from 0 to 1.
 
-    It is the entropy of the confidence, in bits: what a verdict tells. Without a confidence, it is 1 minus
-    the margin to the next candidate.
+    It is the entropy of the confidence in bits: the information that a verdict gives. Without a confidence,
+    it is 1 minus the margin to the next candidate.
     """
     if np.isnan(lists.confidence).all():
         return 1 - margins(lists)
@@ -77,7 +78,7 @@ def doubts(lists: RankedLists) -> Numbers:
 
 
 def margins(lists: RankedLists) -> Numbers:
-    """The score of each assigned pair minus that of the best other candidate, from 0 to 1."""
+    """The score of each assigned pair minus the score of the best other candidate, from 0 to 1."""
     by_source = np.argsort(lists.matches.source)
     row = by_source[np.searchsorted(lists.matches.source[by_source], lists.assigned.source)]
     scores = lists.matches.score[row, :2]

@@ -19,10 +19,10 @@ from divea.runs.layout import is_result
 from divea.types import Ids, Matches
 
 OTHERS = 3
-"""Other candidates of a row."""
+"""The most other candidates in a row."""
 
 NEIGHBOURS = 5
-"""Neighbours of each end that a row describes."""
+"""The most neighbours of each end that a row describes."""
 
 MOST_ROWS = 100_000
 
@@ -61,9 +61,9 @@ def sheet_table(
     matched
         Pairs that are taken to match, beside the seeds: neighbours that match come first in the contexts.
     confidence
-        That of each row, NaN if it is not known.
+        The confidence of each row; NaN if it is not known.
     lists
-        Ranked lists that have the other candidates of each source; None for none.
+        Ranked lists with the other candidates of each source; None for none.
     """
     readable = tuple(
         readable_names(graph, wanted) for graph, wanted in zip((task.source, task.target), names, strict=True)
@@ -93,7 +93,7 @@ def _contexts(
     has_target = target >= 0
     if not has_target.any():
         return {"source_context": describe_entities(task.source, source, names[0], NEIGHBOURS)}
-    # Rows without a target are described together with any target, whose context is then removed.
+    # Rows without a target are described with an arbitrary target, whose context is then removed.
     ends = source, np.where(has_target, target, 0).astype(np.int32)
     left, right = describe_pairs(task, *ends, names, NEIGHBOURS, known)
     return {
@@ -117,5 +117,5 @@ def _others(source: Ids, target: Ids, lists: Matches | None) -> list[Ids]:
 
 
 def _taken(values: pa.Array, ids: npt.NDArray[np.integer]) -> pa.Array:
-    """The values at some places; null at -1."""
+    """The values at these positions; null at -1."""
     return values.take(pa.array(ids, mask=np.asarray(ids) < 0))

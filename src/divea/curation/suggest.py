@@ -33,23 +33,23 @@ def suggest(
     for_spreadsheet: bool = False,
     random_seed: int = 0,
 ) -> pa.Table:
-    """Write the source entities whose counterparts are worth most to know, as a sheet; the best come first.
+    """Write a sheet of the source entities whose counterparts are most worth knowing, the best first.
 
     Returns the table that was written. A person fills in the column verdict with the label of the
-    counterpart (or with accept, if the sheet has the right target already), and the sheet goes into
+    counterpart (or with accept, if the sheet already has the right target), and the sheet goes into
     `align(task, reviewed=path)`.
 
     Parameters
     ----------
     task
-        A task, the folder of one, or a run directory. With a run, doubt decides as well, and the sheet has
-        the run's candidates.
+        A task, the folder of one, or a run directory. With a run, its doubt counts as well, and the sheet has
+        its candidates.
     path
         The sheet: a .tsv or .csv file; with a run also .sssom.tsv.
     entities
         The most entities to write.
     asked
-        Earlier sheets; their entities are left out, also those that nobody could label.
+        Earlier sheets; their entities are left out, including those that nobody could label.
     for_spreadsheet
         Write an apostrophe before texts that a spreadsheet would take for formulas.
     random_seed
@@ -86,7 +86,7 @@ def suggest_for_task(
     for_spreadsheet: bool = False,
     random_seed: int = 0,
 ) -> pa.Table:
-    """A sheet of entities that are chosen by structure alone: by how much their labels would reach."""
+    """Write a sheet of entities chosen by structure alone: by how far their labels would reach."""
     check_request("entities", entities, path, None)
     if sheet_suffix(path) == ".sssom.tsv":
         raise InputError("a .sssom.tsv file cannot hold entities without a target; use .tsv", path=path)
@@ -109,12 +109,12 @@ def suggest_for_run(
     asked: Sequence[str | Path] = (),
     for_spreadsheet: bool = False,
 ) -> pa.Table:
-    """A sheet of entities that are chosen by structure and by doubt, with the candidates of the run."""
+    """Write a sheet of entities chosen by structure and by doubt, with the candidates of the run."""
     check_request("entities", entities, path, run.path)
     task, settings = run.task, run.manifest.settings
     size = task.source.num_entities
     own, target, confidence = np.zeros(size), np.full(size, -1, dtype=np.int32), np.full(size, np.nan)
-    # An entity is in doubt unless a target was assigned to it; its best candidate stands in the sheet.
+    # An entity that no target was assigned to is in full doubt; the sheet shows its best candidate.
     has_candidates = lists.matches.best >= 0
     listed = lists.matches.source[has_candidates]
     own[listed], target[listed] = 1, lists.matches.best[has_candidates]

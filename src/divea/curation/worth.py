@@ -1,15 +1,15 @@
 """Which entities are worth a person's time: those whose labels settle most, here and around them.
 
-What the label of an entity is worth is a product of three numbers from 0 to 1:
+The worth of an entity's label is a product of three numbers from 0 to 1:
 
 - what it tells about the entity itself, such as the doubt of a run;
 - its reach: the number of neighbours that it is evidence for, up to `ENOUGH_NEIGHBOURS`. More neighbours do
   not count, because the neighbours of a hub cannot be told apart by the hub;
-- how little is known around it. Every entity takes its neighbours as equal shares of its evidence, and the
-  neighbours of those likewise. The more of that evidence is known, the less another label adds.
+- how little is known around it. An entity's neighbours are equal shares of its evidence, and so are their
+  neighbours in turn. The more of that evidence is known, the less another label adds.
 
-The most valuable entity is chosen, counts as known, and the next one is chosen. So the choice spreads over
-the graph. docs/notes/review.md has figures.
+The most valuable entity is chosen and then counts as known when the next one is chosen. The choice therefore
+spreads over the graph. docs/notes/review.md has figures.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from divea.graphs.ids import marked
 from divea.types import Ids
 
 ENOUGH_NEIGHBOURS = 12
-"""Neighbours from which on an entity reaches enough of the graph."""
+"""The number of neighbours from which the reach of an entity is 1."""
 
 SPREAD = 8.0
-"""How fast labels lose worth with the share of the evidence around them that is known."""
+"""How fast a label loses worth with the known share of the evidence around it."""
 
 _SALT = 0x1ABE1
 
@@ -80,7 +80,7 @@ def choose(
 
 
 def _shares(graph: KnowledgeGraph) -> csr_array:
-    """For each entity, the equal shares of its evidence that its neighbours are."""
+    """For each entity, the share of its evidence that each neighbour is; all shares are equal."""
     adjacency = csr_array(graph.adjacency, dtype=np.float64)
     adjacency.setdiag(0)
     adjacency.eliminate_zeros()

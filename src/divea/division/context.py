@@ -24,10 +24,10 @@ from divea.graphs.ids import marked, positions
 from divea.types import Ids
 
 ROUNDS = 10
-"""Rounds in which `rounds` drops entities."""
+"""The number of rounds in which `rounds` drops entities."""
 
 POOL = 4
-"""`rounds` starts from this many times the entities that are to be chosen."""
+"""`rounds` starts from this many times as many entities as are to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Elimination:
     anchors: torch.Tensor
     receivers: torch.Tensor
     fixed: torch.Tensor
-    """Entities that stay in any case."""
+    """Entities that are never dropped."""
     whole: Flow
     is_anchor: np.ndarray
     ties: np.ndarray
@@ -77,7 +77,7 @@ class Elimination:
         pool = len(self.kept) - int(self.fixed.sum())
         chosen = np.zeros(0, dtype=np.intp)
         for number in range(1, ROUNDS + 1):
-            # The same factor in every round.
+            # The pool shrinks by the same factor in every round.
             left = round(pool * (min(count, pool) / max(pool, 1)) ** (number / ROUNDS))
             flow = self.model.flow(self.anchors, self.whole, present)
             costs = self.model.first_order_drop_costs(self.receivers, flow, self.whole, present)
@@ -114,7 +114,7 @@ def pick_contexts(
     ties
         One number per entity; among entities with equal costs, the lower number wins.
     barred
-        Entities that are never picked. Barred anchors pass evidence all the same: they are in the subtask
+        Entities that are never picked. Barred anchors still pass evidence, because they are in the subtask
         already.
     anchor_limits
         For every part, the most anchors to pick.
@@ -183,7 +183,7 @@ def connect_candidates(
         For every part, its candidates, best first: as many as fit beside the anchors.
     share
         The share of the target side that connecting entities take, at the expense of the lowest-ranked
-        candidates. Unused slots return to the candidates.
+        candidates. Places that they do not use return to the candidates.
     barred
         Entities that cannot connect: the anchors of all parts.
     """

@@ -22,15 +22,15 @@ from divea.graphs.ids import marked
 from divea.types import Ids
 
 MOST_LISTED = 3
-"""Targets of each source entity that features bring into its part."""
+"""The most targets of a source entity that features bring into its part."""
 
 
 def counterpart_odds(adjacency: csr_array, seeds: Ids) -> np.ndarray:
     """How likely an entity is to have a counterpart, judged by its degree; at most 1.
 
-    Entities of a degree that is rarer among the seeds than in the graph are that much less likely: in DBP15K,
-    18 % of the target entities have one neighbour, but 1 in 300 of the seeds. Degrees are grouped into half
-    octaves.
+    A degree that is rarer among the seeds than in the graph makes a counterpart that much less likely: in
+    DBP15K, 18 % of the target entities have one neighbour, but only 1 in 300 of the seeds. Degrees are
+    grouped into half octaves.
 
     >>> path = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
     >>> counterpart_odds(path, np.array([1, 2])).tolist()  # one of two seeds is expected at an end
@@ -81,7 +81,7 @@ def discover_candidates(
         What is added to the locality of part and entity, and its factor (Eq. 5): the similarity weights of
         Eq. 4, or any other weights.
     listed
-        The part of the bonus that comes from features. Its entities are considered however far they are.
+        The part of the bonus that comes from features. Its entities are considered however far away they are.
     hop_matrix
         The locality's `hop_matrix`; pass it to avoid computing it again.
     side
@@ -93,7 +93,7 @@ def discover_candidates(
     measure = LOCALITIES[locality]
     matrix = measure.hop_matrix(adjacency) if hop_matrix is None else hop_matrix
     near = measure(matrix, links.target, groups[links.source], len(counts), device)
-    # The paper's locality knows no odds.
+    # The paper's locality does not use odds.
     odds = counterpart_odds(adjacency, taken) if locality == "propagate" else np.ones(size, np.float32)
 
     def choose(piece: tuple[range, Ids | None]) -> list[Ids]:
@@ -124,7 +124,7 @@ def discover_candidates(
 def listed_bonus(
     listed: csr_array, parts: Ids, count: int, unmatched: Ids, ties: npt.NDArray[np.float64]
 ) -> csr_array:
-    """For each part, how well target entities fit one of its unmatched entities by name or the like.
+    """For each part, how well target entities fit its unmatched entities by features such as names.
 
     Only the `MOST_LISTED` best targets of a source count, so that a common name does not fill a part.
 
@@ -167,7 +167,7 @@ def candidate_weights(locality: torch.Tensor, bonus: torch.Tensor, beta: float) 
     [0.699999988079071, 0.20000000298023224]
     """
     added = beta * bonus
-    # An entity out of reach is a candidate all the same if its bonus is positive.
+    # An entity out of reach is still a candidate if its bonus is positive.
     return locality.masked_fill_((locality == EXCLUDED) & (added > 0), 0.0).add_(added)
 
 

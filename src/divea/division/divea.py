@@ -30,8 +30,8 @@ MOST_COPIES = 100
 almost everything would be context, written N times."""
 
 ROOM = 2.4
-"""An S of this many times a group is enough: its members, as many candidates, and a fifth of both as
-context."""
+"""An S of this many times the size of a group is enough: for its members, as many candidates, and a fifth of
+both as context."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class DivEA(Strategy):
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
         """Divide the task.
 
-        From the second iteration on only the target sides are built again. If seeds were added since, source
-        contexts are chosen again too, for the same groups.
+        From the second iteration on, only the target sides are built again. If seeds have been added since,
+        source contexts are chosen again, too, for the same groups.
         """
         timer = _Timer()
         with timer.step("adjacency"):
@@ -95,7 +95,7 @@ class DivEA(Strategy):
         """The locality's matrix over the target graph."""
         locality = LOCALITIES[self.settings.locality]
         jobs: list[Callable[[], csr_array]] = [
-            # Not needed here, but the graph keeps its adjacency, and both take as long.
+            # This is not needed here, but the graph keeps its adjacency, and both jobs take equally long.
             lambda: task.source.adjacency,
             lambda: locality.hop_matrix(task.target.adjacency),
         ]

@@ -39,7 +39,7 @@ class DropCosts:
     device: str
     model: EvidenceModel
     shared_flow: Flow | None
-    """One flow for all parts, where they share their anchors."""
+    """One flow for all parts, if they share their anchors."""
 
     @classmethod
     def of(

@@ -51,7 +51,7 @@ def _divide_large_groups(
         inside = task.source.adjacency[members][:, members]
         piece = partition(inside, pieces, weights[members], method=partitioner, random_seed=random_seed)
         if np.bincount(piece, weights[members]).max() > largest:
-            # The graph is too small or too loose to be balanced along its edges: cut it into equal lengths.
+            # The graph is too small, or has too few edges, to be balanced: cut it into equal pieces.
             order = np.argsort(piece, kind="stable")
             ahead = np.cumsum(weights[members][order]) - 1
             piece[order] = np.maximum(ahead, 0) // largest
@@ -61,7 +61,7 @@ def _divide_large_groups(
 
 
 def renumbered(groups: Ids, weights: np.ndarray) -> Ids:
-    """Number the groups that hold an unmatched entity from 0 on; the others become -1."""
+    """Number the groups that hold an unmatched entity, from 0; the others become -1."""
     if not len(groups):
         return groups
     is_used = np.bincount(groups, weights) > 0
@@ -87,7 +87,7 @@ def target_anchors(seeds: Links, num_source: int, contexts: list[Ids]) -> list[I
 
 
 def seeds_by_part(task: AlignmentTask, parts: int) -> list[dict[str, float]]:
-    """How the seeds spread over the parts: their number, and the share of entities within a hop of one."""
+    """How the seeds spread over the parts: their number, and the share of entities within a hop of a seed."""
     groups, _ = group_source(task, parts)
     anchored = np.zeros(task.source.num_entities, dtype=np.float32)
     anchored[task.seeds.source] = 1

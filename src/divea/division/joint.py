@@ -42,7 +42,7 @@ MOST_UNEVEN = 1.5
 between the two graphs, and DivEA's division is used instead."""
 
 LEAST_ANCHOR_SHARE = 0.05
-"""Share of S that anchors may take in any case, however many candidates there are."""
+"""The share of S that anchors may always take, however many candidates there are."""
 
 MEMBER_WEIGHT = 2.0
 """Weight of a candidate that lies in the part itself. It is above every score of `propagate`, which are at
@@ -52,7 +52,7 @@ one another."""
 
 KNOWN_LINK_SHARE = 0.5
 """Share of the spare room that goes to links (seeds and pseudo-seeds) of other parts; the rest goes to the
-nearest unmatched entities of both graphs. Known links teach the model, unmatched entities may be
+nearest unmatched entities of both graphs. Known links teach the model; unmatched entities may be
 counterparts."""
 
 
@@ -95,7 +95,7 @@ class Joint(Strategy):
             return self.first.divide(task, feedback)
         target_counts = _count_unmatched_targets(parts, task)
         anchors = self._anchors(task, parts, target_counts)
-        # What unmatched source entities and anchors leave of S is for candidates. Where that is more than the
+        # What unmatched source entities and anchors leave of S is for candidates. If that is more than the
         # part's own target entities, the spare places are for known links and the nearest entities.
         room = self._room_beside(parts, anchors)
         spare = np.maximum(room - target_counts, 0)
@@ -197,7 +197,7 @@ class Joint(Strategy):
         """
         bonus = None
         if listed is not None:
-            # An entity with a link has its counterpart beside it already. Further candidates would only be
+            # An entity with a link already has its counterpart in the part. Further candidates would only be
             # rivals, whose true sources are absent.
             without_link = np.setdiff1d(task.unmatched_source, links.source)
             ties = tie_breakers(task.target.num_entities, self.first.random_seed, "target")

@@ -39,11 +39,11 @@ LEAST_SHARE = 0.1
 """An entity in which a block of parts has a smaller share than this is outside the block's region."""
 
 NEARLY_ALL = 0.999
-"""Once this share of all reachable entities is reached, parts have met, and more hops hardly move regions."""
+"""Once this share of reachable entities is reached, parts have met, and more hops hardly change regions."""
 
 MOST_PRODUCTS = 32
-"""Hops that `bfs` takes as products over the whole graph. In long chains, one product per hop would take time
-quadratic in the number of entities."""
+"""The most hops that `bfs` takes as products over the whole graph. In long chains, one product per hop would
+take time quadratic in the number of entities."""
 
 
 class Locality(ABC):
@@ -236,4 +236,4 @@ class HopLocality(Locality):
 
 
 LOCALITIES: dict[str, type[Locality]] = {"propagate": PropagatedLocality, "bfs": HopLocality}
-"""By the names that `division.locality` has in the settings."""
+"""The localities by their name in the setting `division.locality`."""

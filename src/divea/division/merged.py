@@ -1,4 +1,4 @@
-"""Both graphs as one: linked entities are one node, and a partition of it puts both into the same part."""
+"""Both graphs as one: linked entities become one node, so that a partition puts both into the same part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def partition_jointly(
 def merged_nodes(task: AlignmentTask, links: Links) -> tuple[Ids, int]:
     """The node of every target entity in the merged graph, and the number of nodes.
 
-    A linked target entity is the node of its source; the others follow after the sources.
+    A linked target entity is the node of its source; the other target entities follow after the sources.
     """
     sources = task.source.num_entities
     is_free = ~marked(links.target, task.target.num_entities)
@@ -51,7 +51,7 @@ def merged_nodes(task: AlignmentTask, links: Links) -> tuple[Ids, int]:
 
 
 def merged_adjacency(task: AlignmentTask, node: Ids, size: int) -> csr_array:
-    """The number of triples between each two nodes, in blocks of rows on all cores."""
+    """The number of triples between any two nodes, computed in blocks of rows on all cores."""
     order = np.argsort(node, kind="stable").astype(np.int32)
     merge = partial(_merged_rows, task=task, node=node, order=order, ends=node[order], size=size)
     return vstack(list(in_threads(merge, list(row_blocks(size)))), format="csr")
@@ -62,7 +62,7 @@ def _merged_rows(
 ) -> csr_array:
     """The rows of some nodes. `order` are the target entities by node, and `ends` their nodes."""
     numbers = np.arange(rows.start, min(rows.stop, size) + 1, dtype=np.int32)
-    # Target entities of the same node follow each other, and so do their triples: together they are its row.
+    # Target entities of a node are consecutive, and so are their triples, which together are the node's row.
     first = np.searchsorted(ends, numbers)
     target = task.target.adjacency[order[first[0] : first[-1]]]
     of_target = csr_array(

@@ -1,4 +1,4 @@
-"""Partitions a graph into parts of equal weight that few edges cross.
+"""Partitions a graph into parts of equal weight with few edges between them.
 
 Three partitioners: `metis` is the paper's. `kaminpar` is faster and takes less memory on millions of
 entities, but has to run in one thread to be deterministic. `random` is the paper's ablation: it shows what

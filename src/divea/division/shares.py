@@ -1,8 +1,8 @@
-"""Chooses how a subtask's size is shared, by trying several ways on validation folds of the seeds.
+"""Chooses how a subtask's size is shared, by trying several shares on validation folds of the seeds.
 
 More source context gives more evidence, more candidates give more coverage, and both take places of the same
-S. Some seeds are held out and treated as unmatched. For each way to share, a held-out link scores the mean
-evidence at its two ends if its target is a candidate of its part, and 0 otherwise. That estimates
+S. Some seeds are held out and treated as unmatched. For each choice, a held-out link scores the mean evidence
+at its two ends if its target is a candidate of its part, and 0 otherwise. This estimates
 H@1 = coverage x informativeness without training a model; docs/notes/division.md compares it with the H@1 of
 a model.
 """
@@ -259,7 +259,7 @@ def _longest_candidates(setup: _Setup, training: Links, room: list[int]) -> list
 
 
 def _informativeness(setup: _Setup, training: Links) -> tuple[Informativeness, Informativeness]:
-    """Measures for both graphs. Single precision is enough: on zh-en and fr-en it chooses as double does."""
+    """Measures for both graphs, in single precision, which chooses as double precision does on DBP15K."""
     source, target = (
         Informativeness.of(graph.adjacency, anchors, setup.settings.evidence, torch.float32, setup.device)
         for graph, anchors in (

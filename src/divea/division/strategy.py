@@ -39,7 +39,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def divide(self, task: AlignmentTask, feedback: Feedback | None = None) -> Division:
-        """Divide the task, with what an earlier iteration learned if there was one."""
+        """Divide the task, using what an earlier iteration learned if there was one."""
 
 
 def make_strategy(task: AlignmentTask, settings: Settings, device: str = "cpu") -> Strategy:

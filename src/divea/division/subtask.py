@@ -18,7 +18,7 @@ class Subtask:
     """A piece of an alignment task, in the entity ids of the whole task.
 
     `source_entities` are the unmatched entities and their context, `target_entities` the candidates and
-    theirs; both are sorted. `seeds` are the task's seeds with both ends inside.
+    their context; both are sorted. `seeds` are the task's seeds with both ends inside.
     """
 
     index: int
@@ -43,7 +43,7 @@ class Subtask:
     ) -> Subtask:
         """Sort the lists of entities and find the seeds that lie inside."""
         source, target = _sorted(source_entities), _sorted(target_entities)
-        # Seeds are sorted by source, and a subtask has few entities: look those up among the seeds.
+        # Seeds are sorted by source, and a subtask has few entities: look the entities up among the seeds.
         anchors = source[contains(task.seeds.source, source)]
         seed = np.searchsorted(task.seeds.source, anchors)
         seed = seed[contains(target, task.seeds.target[seed])]

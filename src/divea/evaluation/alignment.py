@@ -115,8 +115,8 @@ def evaluate_alignment(
     division
         The division that the alignment was computed with, for its coverage.
     protocol
-        With "closed", only targets of gold links count in a ranked list. The alignment itself was computed
-        among all entities nevertheless.
+        With "closed", only targets of gold links count in a ranked list. The alignment itself was still
+        computed among all entities.
 
     Examples
     --------

@@ -19,7 +19,7 @@ class TrueCurve:
 
     pairs: npt.NDArray[np.int64]
     precision: Numbers
-    """By ends, the figure that confidence predicts; NaN if no pair above the threshold can be judged."""
+    """Precision by ends, which confidence predicts; NaN if no pair above the threshold can be judged."""
     recall: Numbers
     """The share of the gold links."""
 
@@ -30,7 +30,7 @@ def true_curve(assigned: Links, confidence: Numbers, gold: Links, thresholds: Nu
     Parameters
     ----------
     confidence
-        That of each assigned pair.
+        The confidence of each assigned pair.
 
     Examples
     --------

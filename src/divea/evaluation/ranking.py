@@ -20,7 +20,7 @@ Ranks = npt.NDArray[np.int64]
 
 Protocol = Literal["open", "closed"]
 """open: every source without a seed is matched with every target without a seed.
-closed: only sources and targets of the test links are. It is easier, and a user cannot do it."""
+closed: only sources and targets of the test links are matched. This is easier, and impossible in real use."""
 
 _LINKS_AT_A_TIME = 256
 """Links that are compared with a whole block at a time: all at once would need several times its memory."""

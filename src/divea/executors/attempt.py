@@ -1,9 +1,9 @@
-"""One try at a job in this process, within its memory.
+"""Tries a job once in this process, within its memory limit.
 
-If memory runs out, subtasks that should be solved together are solved in halves, which changes nothing. A
-subtask that alone is too large is divided like any task. Its pieces see less of the graphs, so the result
-differs from what more memory would have given; `Done.divided` and a note say so. The pieces depend on the
-job alone.
+If memory runs out, the subtasks of a job are solved in two halves, which does not change the result. A
+subtask that is too large on its own is divided like any task. Its pieces see less of the graphs, so the
+result differs from what more memory would have given; `Done.divided` and a note say so. The pieces depend on
+the job alone.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from divea.resources.machine import peak_gpu_memory, peak_memory
 from divea.types import Solved
 
 SMALLEST = 64
-"""Entities of a subtask that is not divided any further: it is not what fills the memory."""
+"""A subtask of at most this many entities is not divided further: it is not what fills the memory."""
 
 
 @dataclass
 class Changes:
-    """What a try did differently than asked."""
+    """What a try did differently from what was asked."""
 
     notes: list[str] = field(default_factory=list)
-    """For the user."""
+    """Sentences for the user."""
     divided: bool = False
     """Whether a subtask was divided further, which changes the result."""
 
@@ -156,7 +156,7 @@ def _solve_in_pieces(task: AlignmentTask, job: Job, subtask: Subtask, changes: C
         f"subtask {subtask.index} of {subtask.size} entities was divided further, into {sizes}"
     )
     found = [solve_within_memory(task, replace(job, subtasks=(piece,)), changes)[0] for piece in pieces]
-    # A candidate of several pieces counts with the highest of its similarity sums.
+    # A candidate that is in several pieces gets the highest of its similarity sums.
     sums = np.zeros(len(subtask.candidates), dtype=np.float32)
     for piece, solved in zip(pieces, found, strict=True):
         at = np.searchsorted(subtask.candidates, piece.candidates)

@@ -23,15 +23,15 @@ TRIES = 3
 """How often a job is tried before it counts as failed, if the reason may lie in the job."""
 
 LOSSES = 20
-"""How often the worker of a job may be lost. That is not the job's fault, and is no reason to solve it in
-another way; but a job that always takes its worker with it must end some day."""
+"""How often the worker of a job may be lost. A loss is not the job's fault, and is no reason to solve it in
+another way, but a job that always takes its worker with it must fail in the end."""
 
 
 class FailureKind(StrEnum):
     """Why a job failed."""
 
     LOST_WORKER = "lost worker"
-    """The process or machine ended for a reason outside of the job: it was killed."""
+    """The process or machine ended for a reason outside the job: for example, it was killed."""
     STOPPED_WORKER = "stopped worker"
     """The process was stopped (SIGSTOP) for longer than the timeout."""
     TIMEOUT = "timeout"
@@ -55,14 +55,14 @@ class Done:
     """The job's position among those given to the executor."""
     solved: list[Solved]
     notes: tuple[str, ...] = ()
-    """What was done differently than asked, for the user."""
+    """What was done differently from what was asked, for the user."""
     seconds: float = 0.0
     peak_memory: int = 0
     """The most bytes that the process that ran the job has held so far."""
     peak_gpu_memory: int = 0
     divided: bool = False
-    """Whether memory ran out and a subtask was divided further, so that the result is another one than with
-    more memory."""
+    """Whether memory ran out and a subtask was divided further, so that more memory would give another
+    result."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Tries:
         self._failures: list[Failed] = []
 
     def add(self, failure: Failed) -> Failed | None:
-        """Count a failure. None if the job is to be tried again, otherwise what the executor yields."""
+        """Count a failure. Returns None if the job is to be tried again, otherwise the failure to yield."""
         self._failures.append(failure)
         losses = sum(found.kind in LOSS for found in self._failures)
         own = len(self._failures) - losses
@@ -96,15 +96,13 @@ class Tries:
 
     @property
     def in_pieces(self) -> bool:
-        """Whether the next try divides the subtasks from the start: the system ended two workers over this
-        job for lack of memory.
-        """
+        """Whether the next try divides the subtasks from the start: host memory ran out in two tries."""
         return sum(found.kind == FailureKind.HOST_MEMORY for found in self._failures) > 1
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How far the model of a job is: for displays of progress alone."""
+    """How far the model of a job has trained; only for displays of progress."""
 
     position: int
     """The job's position among those given to the executor."""
@@ -116,11 +114,11 @@ class Executor(ABC):
     """Runs jobs. `check_executor` checks the contract."""
 
     on_steps: Callable[[Steps], None] | None = None
-    """Called about once a second while the model of a job trains, if it is set and the executor can tell."""
+    """Called about once a second while the model of a job trains, if set and if the executor supports it."""
 
     results_folder: Path | None = None
-    """Where other processes may leave results as temporary files, if they see the folder. The caller moves or
-    removes the files. None has all results sent."""
+    """A folder where other processes may leave results as temporary files, if they see it. The caller moves
+    or removes the files. None: all results are sent."""
 
     @classmethod
     @abstractmethod
@@ -129,25 +127,25 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
-        """Yield one result per job, in any order, as results get ready.
+        """Yield one result per job, in any order, as soon as each is ready.
 
-        A job that fails is tried again as `Tries` says, and in the end yields `Failed`; it does not delay
-        the others.
+        A job that fails is tried again as `Tries` says, and finally yields `Failed`; it does not delay the
+        others.
 
         Parameters
         ----------
         task_folder
-            The task as `divea.graphs.save_task` writes it.
+            The folder of the task, as `divea.graphs.save_task` writes it.
         """
 
     def prepare(self) -> None:
-        """Start what takes a while, before there are jobs for it."""
+        """Start anything that takes a while, such as a process, before there are jobs for it."""
         return
 
     def mapper(self, task_folder: Path) -> Mapper:
-        """What applies a function to pieces of the lists of a run: in threads of this process.
+        """Return what applies a function to pieces of the ranked lists of a run: threads of this process.
 
-        An executor with machines of its own overrides it, so that they do this work too.
+        An executor with other processes or machines overrides it, so that they do this work too.
 
         Parameters
         ----------
@@ -162,18 +160,18 @@ class Executor(ABC):
 
 
 PROCESSES_PER_GPU = 2
-"""Worker processes that share a GPU: while it computes the job of one, the other prepares its own. A third
-one keeps the GPU busier and takes another GiB of host memory, for hardly any time (docs/notes/scale.md)."""
+"""Worker processes that share a GPU: while the GPU computes the job of one, the other prepares its own. A
+third process takes another GiB of host memory and saves hardly any time (docs/notes/scale.md)."""
 
 WORTH_PROCESSES = 10_000
-"""Entities above which solving takes longer than starting worker processes."""
+"""The number of entities from which worker processes are worth the time it takes to start them."""
 
 WORTH_PROCESSES_ON_GPU = 1_000_000
 """The same on a GPU, where subtasks take far less time."""
 
 FEW_CORES = 4
-"""Cores for which threads of this process are as fast as worker processes, and take less memory. Threads of
-more jobs would wait for Python's lock."""
+"""The most cores with which threads of this process are as fast as worker processes; they take less memory.
+The threads of more jobs would wait for Python's lock."""
 
 
 def make_executor(settings: ExecutorSettings) -> Executor:
@@ -197,8 +195,8 @@ def choose_executor(
 ) -> ExecutorSettings:
     """Fill in what the settings leave open: the executor, and the number of workers.
 
-    A limit on host memory is on all processes together. A worker process would take a third of a GiB of it
-    away from the jobs, and so change what fits; within a limit only `inline` and a cluster are allowed.
+    A limit on host memory applies to all processes together. A worker process would take a third of a GiB
+    away from the jobs, and so change what fits: with a limit, only `inline` and a cluster are allowed.
 
     Parameters
     ----------
@@ -226,16 +224,16 @@ def choose_executor(
 
 
 def _most_workers(device: str, has_memory_limit: bool) -> int:
-    """The number of worker processes that this machine has cores, or GPUs and their memory, for."""
+    """The number of worker processes that the cores, or the GPUs and their memory, are enough for."""
     if device == "cpu":
         return 1 if has_memory_limit else cores()
     return gpus() * (1 if has_memory_limit else jobs_per_gpu(device, PROCESSES_PER_GPU))
 
 
 def jobs_per_gpu(device: str, most: int) -> int:
-    """How many jobs a GPU works on at once: `most` if there is room.
+    """How many jobs a GPU works on at once: `most`, or fewer if its memory is short.
 
-    They must fit into its memory with room to spare. One that runs out of memory because of another would be
-    divided further, and give another result.
+    They must fit into its memory with room to spare. A job that runs out of memory because of another one
+    would be divided further, and give another result.
     """
     return max(min(most, free_gpu_memory(device) // (4 * UNLIMITED_JOB_MEMORY[device])), 1)

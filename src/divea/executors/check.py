@@ -24,7 +24,7 @@ def check_executor(executor: Executor) -> None:
     """Raise AssertionError with a plain sentence if the executor breaks its contract.
 
     It returns every job's result once and with the same bytes as `inline`, in whatever order and however
-    often jobs are given. When a job fails it continues with the others, and its log says why that one failed.
+    often jobs are given. If a job fails, it continues with the others, and the log says why the job failed.
     Its mapper returns the results of a function in order, and raises what the function raises.
 
     >>> from divea.executors import ExecutorSettings, make_executor

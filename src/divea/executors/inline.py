@@ -1,7 +1,7 @@
-"""The inline executor: this very process, with as many jobs at once as pay, in threads.
+"""The inline executor: runs jobs in this process, several at once in threads if that is faster.
 
-Threads share the libraries and the graphs, so they take far less memory than worker processes. A job that
-crashes takes the process with it, though, and none can be ended after a timeout.
+Threads share the libraries and the graphs, so they take far less memory than worker processes. However, a job
+that crashes takes the process with it, and no job can be ended after a timeout.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from divea.models import run_in_threads
 from divea.resources.machine import cores
 
 THREADS_PER_GPU = 2
-"""Jobs at once on a GPU. More gain nothing, because all threads share Python's lock."""
+"""Jobs that run at once on a GPU. More would not be faster, because all threads share Python's lock."""
 
 
 class _StoppedError(Exception):
-    """Ends a job that nobody waits for any more."""
+    """Ends a job that nobody is waiting for any more."""
 
 
 class Inline(Executor):
-    """The simplest to debug, and the one that every other executor is compared with."""
+    """The executor that is simplest to debug, and that every other executor is compared with."""
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -50,7 +50,7 @@ class Inline(Executor):
             try:
                 for position, job in enumerate(jobs):
                     waiting.append(pool.submit(self._run_job, task, position, job, stopped))
-                    # One more than there are threads, so that none of them has to wait for the caller.
+                    # One more job than there are threads, so that no thread has to wait for the caller.
                     if len(waiting) > at_once:
                         yield waiting.popleft().result()
                 while waiting:
@@ -82,10 +82,10 @@ class Inline(Executor):
 
 
 def jobs_at_once(jobs: Sequence[Job]) -> int:
-    """How many of these jobs one process runs at once. It depends on the machine, and changes no result.
+    """How many of these jobs one process runs at once. This depends on the machine, and changes no result.
 
-    On a CPU, as many as there are cores for; on a GPU, as many as `jobs_per_gpu` says. With a memory limit,
-    which is for one job, they run one after the other, and so do those of a model that cannot run in threads.
+    On a CPU, as many as there are cores for; on a GPU, as many as `jobs_per_gpu` says. Jobs run one after the
+    other if there is a memory limit, which is for one job, or if their model cannot run in threads.
     """
     if not jobs or jobs[0].memory is not None:
         return 1
@@ -100,8 +100,8 @@ def jobs_at_once(jobs: Sequence[Job]) -> int:
 def _threads(count: int, torch_threads: int) -> Iterator[ThreadPoolExecutor]:
     """Threads in which torch itself uses a given number of threads.
 
-    The number belongs to a thread in one library that torch computes with, and to the process in another: it
-    must be the same in all threads, before the first of them computes.
+    One library that torch computes with keeps this number per thread, and another one per process, so it must
+    be set to the same value in all threads before the first of them computes.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Jobs: the work of an iteration in pieces that any process on any machine can do.
+"""Jobs: the work of an iteration, in pieces that any process on any machine can run.
 
 A job holds everything that decides its result except for the task (graphs and rejected pairs), which every
 worker opens itself. The same job therefore gives the same bytes wherever and whenever it runs, and however
@@ -38,21 +38,21 @@ class Job:
     iteration: int
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
-    """Those with both ends in one of the subtasks."""
+    """The pseudo-seeds with both ends in one of the subtasks."""
     features: Features
-    """Those of the entities of the subtasks."""
+    """The features of the entities of the subtasks."""
     model: ModelSettings
     matching: str
     top: int
     nearest: int
     random_seed: int
-    """The run's random seed; those of the subtasks derive from it."""
+    """The run's random seed, from which those of the subtasks are derived."""
     device: str
     memory: int | None
-    """Bytes that solving may take on the device, None for no limit. It decides the size of batches and
-    blocks, and with it how a subtask is matched."""
+    """Bytes that solving may take on the device; None for no limit. It decides the size of batches and
+    blocks, and so how a subtask is matched."""
     threads: int
-    """Threads of torch on a CPU. Sums over another number of threads differ in the last bits."""
+    """Threads of torch on a CPU. With another number of threads, sums differ in the last bits."""
 
 
 def make_jobs(
@@ -68,13 +68,13 @@ def make_jobs(
 ) -> list[Job]:
     """The jobs of an iteration, which together hold its subtasks in order.
 
-    On a CPU every subtask is a job. On a GPU consecutive subtasks share a job while the model's estimate
-    says that they fit into the memory together. Nothing else matters, least of all the number of workers.
+    On a CPU, every subtask is a job. On a GPU, consecutive subtasks share a job as long as the model's
+    estimate says that they fit into memory together. The number of workers makes no difference.
 
     Parameters
     ----------
     stored, mapper
-        The same graphs in a folder, and what estimates the memory of subtasks of them.
+        The same task in a folder, and what runs the model's estimates for its subtasks.
     """
     model = settings.model_at(work.iteration)
     batches: list[tuple[Subtask, ...]] = [(subtask,) for subtask in work.subtasks]
@@ -116,7 +116,7 @@ def inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: Alignm
     for subtasks in batches:
         found = [np.zeros(0, dtype=np.int64)]
         for subtask in subtasks:
-            # Links are sorted by source: those of an entity follow each other.
+            # Links are sorted by source, so those of an entity are consecutive.
             first = np.searchsorted(links.source, subtask.source_entities)
             count = np.searchsorted(links.source, subtask.source_entities, side="right") - first
             row = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())

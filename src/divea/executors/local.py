@@ -1,7 +1,7 @@
 """The local executor: worker processes on this machine.
 
 Workers are forks of one process that has loaded the libraries (`template.py`), and map the graphs into
-memory, so the system holds both once for all workers. They receive jobs through sockets. A worker that dies
+memory, so both are in memory only once for all workers. They receive jobs through sockets. A worker that dies
 is replaced; a worker whose parent dies ends itself. Nothing is left on the disk.
 """
 
@@ -36,7 +36,7 @@ START_SECONDS = 120.0
 """Time that a worker has to start, on top of its job's timeout."""
 
 MOST_MAPPING = 8
-"""The most workers that apply functions to pieces of the lists: this work soon waits for memory."""
+"""The most workers that apply functions to pieces of the lists: more would only wait for memory."""
 
 _CRASHES = frozenset(
     {
@@ -49,14 +49,14 @@ _CRASHES = frozenset(
         signal.SIGSYS,
     }
 )
-"""Signals that a process gets for what it does itself; all others come from outside."""
+"""Signals that a process gets for an error of its own; all others come from outside."""
 
 
 class Local(Executor):
-    """Worker processes: `workers` of them, or one per GPU, or as many as there are cores for.
+    """Runs jobs in `workers` worker processes; by default, one per GPU or as many as there are cores for.
 
-    A job that takes longer than `timeout` seconds has failed. Workers start when jobs come and stay for later
-    jobs until `close`.
+    A job that takes longer than `timeout` seconds fails. Workers start with the first jobs and stay for later
+    ones until `close`.
     """
 
     def __init__(self, workers: int | None = None, *, timeout: float | None = None):
@@ -110,9 +110,9 @@ class Local(Executor):
         return self._map
 
     def _map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Apply a function to items in worker processes; the results come in order.
+        """Apply a function to items in worker processes; results are yielded in order.
 
-        Only a few items are sent ahead of those whose results were taken, so that few results wait in memory.
+        Only a few items are sent ahead of the results that were taken, so that few results wait in memory.
         """
         count = min(cores(), len(items), MOST_MAPPING)
         if count < 2:
@@ -148,7 +148,7 @@ class Local(Executor):
             self._remove_busy_workers()
 
     def _remove_busy_workers(self) -> None:
-        """A caller that stops reading results wants no more work done."""
+        """End busy workers: a caller that stops reading results wants no more work done."""
         for worker in self._busy:
             self._remove(worker)
 
@@ -169,7 +169,7 @@ class Local(Executor):
         return max(cores() // jobs[0].threads, 1)
 
     def _start_workers(self, count: int) -> None:
-        """Start workers until there are `count`; a new one takes over the number, and GPU, of one that
+        """Start workers until there are `count`. A new one takes over the number, and so the GPU, of one that
         died.
         """
         self.prepare()
@@ -221,12 +221,12 @@ class _Worker:
         return self.process.returncode is not None
 
     def call(self, position: int, function: Callable[[Item], object], items: Sequence[Item]) -> None:
-        """Send an item that the worker is to apply a function to. The function is sent once."""
+        """Send an item for the worker to apply a function to. The function is sent only once."""
         is_known, self._function = self._function is function, function
         self.send(position, Call(position, None if is_known else function, items[position]), None)
 
     def send(self, position: int, order: JobOrder | Call, timeout: float | None) -> None:
-        """Send a job, or a call of a function."""
+        """Send a job or a function call."""
         self.position, self._timeout = position, timeout
         self._oom_kills = oom_kills()
         start = 0.0 if self._is_ready else START_SECONDS
@@ -235,7 +235,7 @@ class _Worker:
             self.connection.send(order)
 
     def receive(self) -> Done | Failed | Steps | Mapped | None:
-        """The result of its job or call, how far it is, or None if the worker has just become ready."""
+        """The result of the job or call, its progress, or None if the worker has just become ready."""
         try:
             result: Done | Failed | Steps | Mapped | None = self.connection.recv()
         except (EOFError, OSError):
@@ -252,7 +252,7 @@ class _Worker:
         return result
 
     def _failure(self) -> Failed:
-        """Why the worker is dead."""
+        """Why the worker died."""
         position, self.position = self.position, None
         code = self.process.returncode
         assert position is not None and code is not None
@@ -280,9 +280,9 @@ class _Worker:
 
 
 class _Watchdog:
-    """Ends a worker from outside when its time is up, in whatever state the worker is.
+    """Ends a worker from outside when its time is up, whatever state the worker is in.
 
-    It has its own thread: whoever reads a message waits, if the worker was stopped in the middle of it.
+    It has its own thread, because reading blocks if a worker was stopped in the middle of a message.
     """
 
     def __init__(self, process: Fork, seconds: float | None):
@@ -316,7 +316,7 @@ class _Watchdog:
 
 
 def _unnamed_file() -> BinaryIO:
-    """A temporary file that is gone with the processes that have it open; writing appends."""
+    """A temporary file that disappears with the last process that has it open; writing appends."""
     try:
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (it is open as long as the worker lives)
     except OSError as error:

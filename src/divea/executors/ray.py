@@ -1,8 +1,8 @@
-"""The Ray executor: an existing cluster, or one of its own on this machine (`pip install divea[ray]`).
+"""The Ray executor: an existing cluster, or a new one on this machine (`pip install divea[ray]`).
 
-Jobs are Ray tasks: Ray places them, and this executor tries them again where a worker or a node is lost.
-Nodes open the graphs in the run directory if they see it; otherwise they receive them through Ray's object
-store. A cluster of its own listens on this machine's loopback interface only, and asks for a token.
+Jobs are Ray tasks: Ray places them, and this executor tries them again if a worker or a node is lost. Nodes
+open the graphs in the run directory if they see it; otherwise they receive them through Ray's object store.
+A new cluster listens on this machine's loopback interface only, and requires a token.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ _ITEMS_PER_CORE = 3
 """Items of a mapped function that are submitted ahead, for each core of the cluster."""
 
 CHECKS = 3
-"""How many times in a row the cluster may fail to answer: the head node may be restarted."""
+"""How many times in a row the cluster may fail to answer: the head node may be restarting."""
 
 CALL_SECONDS = 30.0
-"""Time that the head node has for one call."""
+"""Time that the head node has to answer one call."""
 
 KILL_SECONDS = 10.0
-"""Time after its timeout until a job that Python cannot interrupt is ended with its worker."""
+"""Time between the timeout of a job that Python cannot interrupt and the end of its worker."""
 
 
 class Ray(Executor):
-    """Ray tasks on the cluster at `address` ("auto", "host:port"), or on a new one for `workers` jobs.
+    """Runs jobs on the Ray cluster at `address` ("auto", "host:port"), or on a new one for `workers` jobs.
 
-    A Ray that the caller has initialised is used as it is. `gpu_share` is the part of a GPU that a job
-    uses: with 0.25, four share one. A job that takes longer than `timeout` seconds has failed.
+    If the caller has initialised Ray, that cluster is used. `gpu_share` is the share of a GPU that a job
+    takes: with 0.25, four jobs share one. A job that takes longer than `timeout` seconds fails.
     """
 
     def __init__(
@@ -142,10 +142,10 @@ class Ray(Executor):
     def _map(
         self, task_folder: Path, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[Result]:
-        """Apply a function to items on the nodes; the results come in order.
+        """Apply a function to items on the nodes; results are yielded in order.
 
         A node that does not see the run directory leaves its items to this process. Only a few items are
-        submitted ahead of those whose results were taken, so that few results wait in memory.
+        submitted ahead of the results that were taken, so that few results wait in memory.
         """
         import ray
 
@@ -170,7 +170,7 @@ class Ray(Executor):
                     except ray.exceptions.LocalRayletDiedError:
                         raise self.lost_cluster() from None
                     except ray.exceptions.RayTaskError as error:
-                        # The function raises it wherever it runs.
+                        # The function would raise it in any process.
                         raise error.cause from None
                     except ray.exceptions.RayError as error:
                         failed = tries[ready].add(_failure(ready, error))
@@ -182,7 +182,7 @@ class Ray(Executor):
             calls.cancel()
 
     def _require_cluster(self, threads: int) -> None:
-        """Start a cluster if there is none yet, and check that it is there."""
+        """Start a cluster if there is none yet, and check that it answers."""
         import ray
 
         if not ray.is_initialized():
@@ -214,9 +214,9 @@ class Ray(Executor):
             raise InputError(f"no node of the Ray cluster has room for a job: it takes {text}")
 
     def check_cluster(self) -> None:
-        """Raise InputError if the head node does not answer, or this machine is no node of it any more.
+        """Raise InputError if the head node does not answer, or if this machine is no longer a node.
 
-        Ray would wait for it, and end this process.
+        Ray itself would wait for the head node, and then end this process.
         """
         import ray
 
@@ -239,7 +239,7 @@ class Ray(Executor):
             raise self.lost_cluster() from None
 
     def lost_cluster(self) -> InputError:
-        """The error of a cluster that is lost, with which nothing more is tried."""
+        """Mark the cluster as lost, and return the error to raise."""
         import ray
 
         self.is_lost = True
@@ -261,7 +261,7 @@ def _continues() -> str:
 
 
 def _failure(position: int, error: Exception) -> Failed:
-    """What an error of Ray means for a job."""
+    """Turn an error of Ray into the failure of a job."""
     import ray
 
     first = printable((str(error).strip().splitlines() or [type(error).__name__])[0])
@@ -275,7 +275,7 @@ def _failure(position: int, error: Exception) -> Failed:
 
 @dataclass(frozen=True)
 class _Order:
-    """What a node is told beside the job."""
+    """What a node is sent along with a job."""
 
     folder: Path
     fingerprint: tuple[int, ...]
@@ -286,7 +286,7 @@ class _Order:
 
 
 class _Submitted(ABC):
-    """What Ray is working on."""
+    """The work that Ray has been given."""
 
     def __init__(self, executor: Ray, task_folder: Path):
         self._executor, self._task_folder = executor, task_folder
@@ -294,7 +294,7 @@ class _Submitted(ABC):
         """Positions, by Ray's references to the results."""
 
     def add(self, position: int, *, in_pieces: bool = False) -> None:
-        """Submit what is at this position."""
+        """Submit the job or item at this position."""
         self.running[self._executor.in_time(lambda: self._submit(position, in_pieces))] = position
 
     @abstractmethod
@@ -305,7 +305,7 @@ class _Submitted(ABC):
         return self._executor.folder_on_nodes(self._task_folder)
 
     def next_ready(self) -> tuple[int, Any]:
-        """A position that Ray has finished with, whatever the result; waits until there is one."""
+        """Wait until Ray has finished one; return its position and the reference to its result."""
         import ray
 
         ready: list[Any] = []
@@ -362,8 +362,8 @@ class _Calls(_Submitted):
 
         super().__init__(executor, task_folder)
         self._items, self._fingerprint = items, _fingerprint(task_folder)
-        # A function may hold arrays that all calls need: they are sent to each node once. Functions and
-        # items are sent as bytes, because only a node that sees the run directory can unpack them.
+        # A function may hold arrays that all calls need, so it is sent to each node once. Functions and
+        # items are sent as bytes, because only a node that sees the run directory can unpickle them.
         self._function = executor.in_time(lambda: ray.put(pickle.dumps(function)))
         self._remote = ray.remote(_call_on_node).options(num_cpus=1, max_retries=0)
 
@@ -377,7 +377,7 @@ def _call_on_node(
 ) -> tuple[Any] | None:
     """Apply a function on a node; None if the node does not see the run directory.
 
-    Ray sends Python objects between its processes in this way; nothing is unpickled from a disk.
+    Ray itself sends Python objects between its processes as pickles; nothing is unpickled from a disk.
     """
     if _fingerprint(folder) != fingerprint:
         return None
@@ -427,7 +427,7 @@ if not select.select([0], [], [], float(sys.argv[1]))[0]:
 def _time_limit(seconds: float | None) -> Iterator[None]:
     """Raise `_TimeIsUp` within the block when the time is up.
 
-    A process outside of this one ends it a little later, if it is stopped or hangs in a library.
+    Another process kills this one a little later, in case it is stopped or hangs in a library.
     """
     if seconds is None:
         yield
@@ -444,7 +444,7 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def _fingerprint(folder: Path) -> tuple[int, ...]:
-    """Tells a shared folder from another folder of the same name."""
+    """Distinguishes a shared folder from another folder with the same path."""
     try:
         found = [(folder / side / "triples.npy").stat() for side in ("source", "target")]
     except OSError:

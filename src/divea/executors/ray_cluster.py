@@ -31,20 +31,20 @@ START_SECONDS = 60.0
 """Time that a cluster of our own has to start, in each of `START_TRIES`; it usually takes about 5 s."""
 
 START_TRIES = 2
-"""A process of Ray that is lost while Ray starts is no reason to give up at once."""
+"""How often a start is tried: a process of Ray that is lost meanwhile is no reason to give up at once."""
 
 SHUTDOWN_SECONDS = 20.0
 """Time that Ray has to disconnect."""
 
 CHECK_SECONDS = 5.0
-"""Time that a head node has to answer, and how often it is checked whether it still does."""
+"""Time that a head node has to answer, and the interval at which it is checked."""
 
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """What a client of HTTP/2, and so of gRPC, sends first; the server answers with its settings."""
 
 
 def set_environment(has_cluster: bool) -> None:
-    """Set what Ray reads from the environment when it is imported."""
+    """Set the environment variables that Ray reads when it is imported."""
     # Ray reports usage to its makers unless told otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray ends this process if the head node is away for a minute; `Ray.check_cluster` raises an error.
@@ -60,7 +60,7 @@ def set_environment(has_cluster: bool) -> None:
 
 
 class OwnCluster:
-    """A Ray cluster on this machine, which a process of its own keeps; it ends with this process."""
+    """A Ray cluster on this machine, started by a process of its own; it ends with this process."""
 
     def __init__(self, cpus: int | None):
         command = [sys.executable, "-P", "-m", "divea.executors.ray_head"]
@@ -87,7 +87,7 @@ class OwnCluster:
     def end(self) -> None:
         """End all processes of the cluster. May be called twice."""
         if self._keeper.returncode is None:
-            # Its number belongs to no other session until it has been waited for.
+            # No other session can have its number until it has been waited for.
             kill_session(self._keeper.pid)
             self._keeper.wait()
         for stream in (self._keeper.stdin, self._keeper.stdout):
@@ -172,7 +172,7 @@ def disconnect() -> None:
 
 
 def _print_messages_of_nodes(is_on: bool) -> None:
-    """Whether Ray prints what nodes report, such as their death; it prints to standard output."""
+    """Set whether Ray prints to standard output what nodes report, such as their death."""
     from ray._private import worker
 
     if hasattr(worker, "_worker_logs_enabled"):
@@ -180,10 +180,10 @@ def _print_messages_of_nodes(is_on: bool) -> None:
 
 
 def give_up() -> None:
-    """Prepare the end of this process for a call of Ray that was left behind.
+    """Prepare this process to exit although a call of Ray was left behind.
 
-    Ray would wait for its cluster when Python ends, and Python's own end crashes with a thread in Ray. So the
-    process ends without either, with the exit code of an InputError.
+    At exit, Ray would wait for its cluster, and Python would crash because of the thread in Ray. The process
+    therefore ends without either, with the exit code of an InputError.
     """
     import ray
 
@@ -200,7 +200,7 @@ def _end_at_once() -> None:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a function returns that nothing interrupts.
+    """The result of a function that cannot be interrupted, within a time limit.
 
     If it takes too long, it is left behind in its thread, and TimeoutError is raised.
     """

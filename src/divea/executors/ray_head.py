@@ -1,8 +1,8 @@
 """The program of the process that starts a Ray cluster for a run, and keeps it until the run ends.
 
-`ray.init` may wait for ever if a process of Ray is lost while Ray starts, and no signal interrupts it. So it
-is called here, in a process that can be killed. All processes of the cluster are in the session of this one,
-and end with it.
+`ray.init` may wait for ever if a process of Ray is lost while Ray starts, and no signal interrupts it. It is
+therefore called here, in a process that can be killed. All processes of the cluster are in the session of
+this one, and end with it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 LOOPBACK = "127.0.0.1"
 
 KILL_SECONDS = 10.0
-"""Time after which processes that do not end although they were killed are left to the system."""
+"""Time after which killed processes that have still not ended are left to the system."""
 
 
 def main(cpus: int | None) -> None:
-    """Start a cluster, print its address or the reason why there is none, and wait for the parent's end."""
+    """Start a cluster, print its address or why it did not start, and wait until the parent ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Standard output is for the address alone.
     answer = os.fdopen(os.dup(1), "w")
@@ -57,7 +57,7 @@ def _end_with_parent() -> None:
 def kill_session(leader: int) -> None:
     """Kill all processes of a session, the leader last if it is this process.
 
-    Workers of Ray have process groups of their own, and those that lost their parent belong to no tree.
+    Ray's workers have process groups of their own, and orphaned workers are not below any of its processes.
     """
     end = time.monotonic() + KILL_SECONDS
     while (found := _of_session(leader)) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""The template of worker processes: it has loaded the libraries, and every worker is a fork of it.
+"""The template of worker processes: a process with all libraries loaded, of which every worker is a fork.
 
 A fork shares the memory of the process that it comes from until one of them changes it. Libraries are
 therefore in memory once, however many workers there are, and a worker starts within milliseconds. The
@@ -33,7 +33,7 @@ ANSWER_SECONDS = 120.0
 """Time that a template has for an answer. The first one waits for the libraries."""
 
 WORKER_NAME = "divea-worker"
-"""The name of worker processes in lists of processes; their command is that of the template."""
+"""The name of worker processes in lists of processes; their command line is that of the template."""
 
 _MOST_BYTES = 64
 """Bytes of a request or a reply."""
@@ -59,7 +59,7 @@ class Template:
     def start(self) -> None:
         """Start the process, which loads the libraries while this one goes on."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Not by multiprocessing, which would run the user's own script again in every worker.
+        # Multiprocessing would run the user's own script again in every worker.
         command = [sys.executable, "-P", "-m", "divea.executors.template"]
         with theirs:
             # The standard streams may be closed, and their numbers taken by the socket.
@@ -103,17 +103,17 @@ class Template:
         raise InputError(f"worker processes cannot be started: {printable(last)}")
 
     def status(self, process: int) -> int | None:
-        """How a worker ended, as subprocess says it; None if it is running."""
+        """The exit status of a worker, as subprocess gives it; None while it runs."""
         reply = self._ask(f"status {process}")
         if reply == _RUNNING:
             return None
         if reply:
             return int(reply)
-        # Without the template nobody knows how the worker ended.
+        # Without the template, it is unknown how the worker ended.
         return -signal.SIGKILL if state_of(process) in ("", "Z") else None
 
     def _ask(self, request: str, descriptors: Sequence[int] = ()) -> bytes:
-        """The reply to a request; nothing if the process is lost."""
+        """The reply to a request; empty if the process is lost."""
         with self._lock:
             if self._control is None:
                 return b""
@@ -124,7 +124,7 @@ class Template:
                 return b""
 
     def close(self) -> None:
-        """End the process. Its workers go on."""
+        """End the process. Its workers keep running."""
         with self._lock:
             if self._process is not None and self._control is not None:
                 self._control.close()
@@ -136,15 +136,15 @@ class Template:
 class Fork:
     """A worker process.
 
-    The template collects the exit status of a worker only when it is asked for it. No other process gets the
-    number of this one before, so a signal never reaches a stranger.
+    The template collects the exit status of a worker only when it is asked for it. Until then, no other
+    process can get the worker's number, so a signal never reaches the wrong process.
     """
 
     def __init__(self, template: Template, process: int):
         self._template, self.pid = template, process
         self._lock = threading.RLock()
         self.returncode: int | None = None
-        """The exit status, as subprocess gives it; None as long as nobody has seen that the process ended."""
+        """The exit status, as subprocess gives it; None until the process is known to have ended."""
 
     def poll(self) -> int | None:
         """The exit status; None while the process runs."""
@@ -154,7 +154,7 @@ class Fork:
             return self.returncode
 
     def wait(self, seconds: float = float("inf")) -> bool:
-        """Wait until the process has ended; False if it has not within so many seconds."""
+        """Wait until the process has ended; False if it has not ended in time."""
         end, pause = time.monotonic() + seconds, 0.0005
         while self.poll() is None:
             if time.monotonic() > end:
@@ -195,7 +195,7 @@ def main(descriptor: int) -> None:
     import divea.executors.attempt  # noqa: F401 (what takes memory and time to load)
 
     control = socket.socket(fileno=descriptor)
-    # The collector would write to every object that workers share.
+    # Otherwise the garbage collector would write to every object that workers share.
     gc.collect()
     gc.freeze()
     while True:
@@ -217,7 +217,7 @@ def main(descriptor: int) -> None:
 
 
 def _become_worker(number: int, connection: int, stdin: int, output: int) -> NoReturn:
-    """Run jobs, and end this process."""
+    """Run jobs as a worker, and end this process."""
     code = 1
     try:
         Path("/proc/self/comm").write_text(WORKER_NAME)

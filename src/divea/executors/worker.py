@@ -1,4 +1,4 @@
-"""What a worker process of the local executor does, and what ends a process together with its parent."""
+"""What a worker process of the local executor does, and how a process ends together with its parent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from divea.executors.job import Job
 
 SHOW_AND_END = signal.SIGUSR1
-"""The signal after which a worker writes where it is to its log, and ends."""
+"""The signal that makes a worker write its traceback to its log and end."""
 
 
 @dataclass(frozen=True)
 class JobOrder:
-    """A job to be solved; the answer is `Done` or `Failed`, and `Steps` before it."""
+    """A job to be solved. The answer is `Done` or `Failed`; `Steps` may come before it."""
 
     position: int
     """The job's position among those given to the executor."""
@@ -45,7 +45,7 @@ class Call:
 
     position: int
     function: Callable[[Any], object] | None
-    """None for that of the call before."""
+    """None for the function of the call before."""
     item: object
 
 
@@ -59,7 +59,7 @@ class Mapped:
 
 
 def serve(descriptor: int, number: int) -> None:
-    """Do what arrives through a socket, jobs and calls of functions, until it closes.
+    """Run the jobs and function calls that arrive through a socket, until it closes.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def serve(descriptor: int, number: int) -> None:
     """
     end_with_parent()
     faulthandler.enable()
-    # It does not need the interpreter's lock, which a hanging library may hold.
+    # This handler does not need the interpreter's lock, which a hanging library may hold.
     faulthandler.register(SHOW_AND_END, chain=True)
     from divea.executors.attempt import attempt  # the parent of this process has loaded it
 

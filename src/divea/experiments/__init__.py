@@ -1,3 +1,3 @@
-"""The paper's experiments again: every table and figure as a list of runs, with our figures beside the
+"""Repeats the paper's experiments: every table and figure as a list of runs, with our figures beside the
 paper's.
 """

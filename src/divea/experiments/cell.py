@@ -28,9 +28,9 @@ class Cell:
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings as nested values, without the model's name, N, S and the random seed."""
     stacked: bool = True
-    """Whether a GPU trains subtasks together where they fit; False measures a single one."""
+    """Whether a GPU trains subtasks together if they fit; False trains one at a time, to measure it."""
     validation: float = 0.0
-    """Share of the seeds that take the place of the test links, which then stay unread."""
+    """Share of the seeds that take the place of the test links, which are then not read."""
 
     @property
     def is_sized(self) -> bool:
@@ -44,8 +44,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names everything that decides the result and nothing else: recipes share the runs of equal
-        cells.
+        """A checksum of everything that decides the result and of nothing else, so that recipes share the
+        runs of equal cells.
         """
         found = asdict(self)
         del found["method"]

@@ -1,4 +1,4 @@
-"""The methods that the paper compares, as settings of the one loop.
+"""The methods that the paper compares, as settings of the same loop.
 
 All methods run alike: Sinkhorn matching, mutual best pairs above a weight of .5 (.2 with GCN-Align) as
 pseudo-seeds, no seeds held back, every source's own ranked list. Two things differ from the paper: a model
@@ -73,7 +73,7 @@ def settings_for(method: str, model: str, scale: str, changes: dict[str, Any]) -
     if method.endswith("(sup)"):
         sources.append({"iterations": 1})
     settings = combine_settings(*sources)
-    # A cell has more than one subtask in general; those with one drop their division later.
+    # Most cells have several subtasks; the settings of those with one lose their division later.
     checked: Settings = Settings.checked({**settings, "subtasks": 2}, allow_unused=True)
     return with_effect(checked, settings)
 

@@ -158,7 +158,7 @@ def table_of(recipe: Recipe, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _compared(row: Row, ours: Row | None, recipe: Recipe) -> dict[str, str]:
-    """How far ours is ahead, and p of a two-tailed t-test, paired over splits."""
+    """The lead of our method, and p of a two-tailed t-test, paired over splits."""
     measure = recipe.measures[0]
     lead, chance = f"{recipe.ours}'s lead in {measure}", "p"
     if ours is None or ours.method == row.method:

@@ -35,7 +35,7 @@ _GROUPS = {
     "features": "names and attributes",
     "features up to 10": "names and attributes",
 }
-"""Columns of the regression that people need not tell apart."""
+"""Columns of the regression that are shown as one kind of evidence."""
 
 
 def explain(run: FinishedRun, source: str, target: str | None = None) -> Explanation:
@@ -146,7 +146,7 @@ def _runners_up(
 
 
 def _contributions(evidence: Evidence, row: int | None) -> tuple[Contribution, ...]:
-    """What each kind of evidence adds to the log odds, the largest first, after what all pairs have."""
+    """What each kind of evidence adds to the log odds: first that of all pairs, then the largest first."""
     regression = evidence.regression
     if regression is None or row is None:
         return ()
@@ -195,7 +195,7 @@ def _lone(kept: Kept, side: Side, own: Edges, others: Edges) -> tuple[LoneNeighb
     other_side: Side = "target" if side == "source" else "source"
     near = np.unique(own.neighbour)
     lone = near[~np.isin(match_of[near], others.neighbour)]
-    # By label, because ids say nothing to people.
+    # Sorted by label, because ids mean nothing to people.
     in_order = sorted(zip(match_of[lone] < 0, graph.label(lone), lone.tolist(), strict=True))
     shown = [one for _, _, one in in_order[:MOST_LONE_NEIGHBOURS]]
     matches = match_of[shown].tolist()

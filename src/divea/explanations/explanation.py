@@ -1,4 +1,4 @@
-"""What an explanation consists of. It can be printed, drawn, and written as JSON."""
+"""The parts of an explanation, which can be printed, drawn, and written as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A neighbour of each entity, which match each other."""
+    """Two neighbours that match each other, one of each entity."""
 
     source: str
     target: str
@@ -96,7 +96,7 @@ class Explanation:
     score: float | None
     confidence: float | None
     contributions: tuple[Contribution, ...]
-    """They add up to the confidence; empty if the pair has none."""
+    """Their log odds add up to the confidence; empty if the pair has none."""
     neighbours: tuple[Neighbours, ...]
     lone_neighbours: tuple[LoneNeighbour, ...]
     """Some neighbours without a counterpart on the other side, at most a few of each entity."""

@@ -1,4 +1,4 @@
-"""What a run kept: all that explanations come from."""
+"""What explanations are made from: the files that a run kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LIST = ("source", "target", "score", "subtask")
 
 
 class Kept:
-    """What a run kept. Raises InputError if its files are not those of a run.
+    """What a run kept, as explanations need it. Raises InputError if its files are not those of a run.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Kept:
         return self._indexes[side].of(entity) if self._many else edges_of(self.graph(side), entity)
 
     def agreement(self, here: Edges, there: Edges) -> RelationAgreement:
-        """How far the relations of two entities agree."""
+        """The agreement of the relations of two entities."""
         if self._many:
             return self._agreement_of_all
         return RelationAgreement.of(self.task, self.counterparts, here.relation, there.relation)
@@ -158,7 +158,7 @@ def _learned(path: Path) -> tuple[dict[Side, tuple[str, ...]], list[dict[str, An
 
 
 def _threshold(path: Path) -> float:
-    """The confidence below which pairs are left out of the mappings; infinite if all of them are."""
+    """The confidence below which pairs are left out of the mappings; infinite if all pairs are left out."""
     content = read_description(path)
     found = content.get("threshold", False) if isinstance(content, dict) else False
     if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):

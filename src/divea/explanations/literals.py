@@ -1,4 +1,4 @@
-"""Literals of two entities, side by side: which agree, and the weight of that in the run."""
+"""Compares the literals of two entities: which of them agree, and what weight the run gave to that."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class LiteralComparison:
     target_values: tuple[str, ...]
     verdict: Verdict
     log_odds: float
-    """The weight that the run learned for such a verdict, before the weight of the feature. That of agreement
-    in part is estimated: it is halfway between those of agreement and difference."""
+    """The weight that the run learned for this verdict, before the weight of the feature. For agreement in
+    part it is estimated as halfway between agreement and difference."""
 
 
 def literals_of(graph: KnowledgeGraph, entity: int) -> dict[str, tuple[str, ...]]:
@@ -44,7 +44,7 @@ def literals_of(graph: KnowledgeGraph, entity: int) -> dict[str, tuple[str, ...]
 def compared_literals(
     source: dict[str, tuple[str, ...]], target: dict[str, tuple[str, ...]], learned: list[dict[str, Any]]
 ) -> list[LiteralComparison]:
-    """The comparisons that count most for or against a pair first.
+    """Compare the literals of two entities; comparisons that count most for or against a pair come first.
 
     Parameters
     ----------

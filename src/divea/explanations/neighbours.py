@@ -1,9 +1,9 @@
-"""Matching neighbours: the structural evidence for a pair, and what each neighbour's part of it is.
+"""Matching neighbours: the structural evidence for a pair, and each neighbour's share of it.
 
-Two neighbours are evidence if they match each other, and more so if relations that mean the same lead to
-them. The agreement of two relations is the cosine of their triples over all matched entities: how often one
-connects the counterparts of what the other connects. The part of two neighbours is their confidence times
-the agreement of the relations that lead to them.
+Two neighbours are evidence if they match each other, and stronger evidence if relations with the same meaning
+lead to them. The agreement of two relations is the cosine of their triples over all matched entities: how
+often one connects the counterparts of what the other connects. Two neighbours count with their confidence
+times the agreement of the relations that lead to them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from divea.runs.evidence import Evidence
 Numbers = npt.NDArray[np.int64]
 
 LEAST_CONFIDENCE = 0.5
-"""Confidence from which on pairs say which relations agree."""
+"""The least confidence of the pairs that the agreement of relations is computed from."""
 
 LEAST_AGREEMENT = 0.01
-"""What any two relations agree at least, so that neighbours count if their relations are rare."""
+"""The least agreement of any relations, so that neighbours count even if their relations are rare."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class MatchingNeighbours:
-    """A neighbour of each end of a pair, which match each other."""
+    """Two neighbours that match each other, one of each end of a pair."""
 
     source: int
     target: int
@@ -52,7 +52,7 @@ class MatchingNeighbours:
     """None if confidence was not calibrated; 1 for a seed."""
     is_seed: bool
     share: float
-    """The part of the structural evidence."""
+    """Their share of the structural evidence."""
 
 
 def edges_of(graph: KnowledgeGraph, entity: int) -> Edges:
@@ -72,7 +72,7 @@ def _edges(graph: KnowledgeGraph, outgoing: Numbers, incoming: Numbers) -> Edges
 
 
 class EdgeIndex:
-    """The triples of every entity, sorted once: it gives the same as `edges_of`, for many entities.
+    """The triples of every entity, sorted once: gives the same as `edges_of`, but fast for many entities.
 
     >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("c", "r", "a")])
     >>> index = EdgeIndex(graph)
@@ -146,7 +146,7 @@ def matching_neighbours(
     here, there
         The triples of the source and of the target of the pair.
     agreement
-        That of their relations.
+        The agreement of their relations.
     """
     near = np.unique(here.neighbour)
     near = near[np.isin(known.target[near], there.neighbour)]
@@ -173,7 +173,7 @@ def matching_neighbours(
 
 @dataclass(frozen=True)
 class RelationAgreement:
-    """How far relations of both graphs connect entities that match: 0 to 1."""
+    """How far the relations of both graphs connect matching entities, from 0 to 1."""
 
     same: csr_array
     """Source relations x target relations, read in the same direction."""
@@ -213,7 +213,7 @@ class RelationAgreement:
         return cls(_cosines(forward, other, shape), _cosines(backward, other, shape))
 
     def total(self, source: list[tuple[int, bool]], target: list[tuple[int, bool]]) -> float:
-        """The sum over the relations that lead to two neighbours."""
+        """The agreement of the relations that lead to two neighbours, summed up."""
         found = sum(
             (self.same if points_out == points_out_there else self.inverse)[relation, other]
             for relation, points_out in source
@@ -227,7 +227,7 @@ def _cosines(
     theirs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     shape: tuple[int, int],
 ) -> csr_array:
-    """The cosine of what relations connect; each side has pairs of entities and their relations."""
+    """The cosines of relations by the pairs of entities that they connect; a side is pairs and relations."""
     pairs, number = np.unique(np.concatenate([ours[0], theirs[0]]), return_inverse=True)
     first, second = (
         csr_array((np.ones(len(relation)), (relation, place)), shape=(relations, len(pairs)))

@@ -1,7 +1,7 @@
 """The picture of an explanation: both neighbourhoods side by side, and where the confidence comes from.
 
 The source stands on the left and the target on the right, with their neighbours between them. Neighbours
-that match each other share a line. It is an SVG text, and what it shows of a label is always escaped.
+that match each other share a line. The picture is SVG text, in which labels are always escaped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SOURCE, _OURS, _THEIRS, _TARGET = 0, 320, 590, 910
 _BOX, _ROW = 170, 38
 _MOST_MATCHING = 8
 _BAR = 330, 900
-"""Where the bars of the contributions may reach from and to."""
+"""The left and the right limit of the bars of contributions."""
 
 
 def require_svg(path: Path) -> None:

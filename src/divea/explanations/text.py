@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_NEIGHBOURS, MOST_LITERALS = 10, 12
 
 INVERSE = "inverse of "
-"""Stands before relations that point at the entity."""
+"""The prefix of relations that point at the entity."""
 
 
 def as_text(found: Explanation) -> str:

@@ -1,7 +1,7 @@
-"""Attribute values: which property here says the same as which there, and what agreement is worth.
+"""Attribute values: which properties of the two graphs mean the same, and what their agreement is worth.
 
-At first nothing is known about the properties: values are compared across all of them, and rare ones that
-both graphs have count most, so identifiers find their like. Once pairs are known, each pair of properties
+At first nothing is known about the properties: values are compared across all of them, and rare values that
+both graphs have count most, so identifiers find each other. Once pairs are known, each pair of properties
 is compared on them and on other candidates, as in the model of Fellegi and Sunter: how often do matches
 agree (m), how often do others (u)? A ridge logistic regression weighs all of them together, because
 properties depend on each other. Rare values count more than common ones, and disagreement counts too.
@@ -28,7 +28,7 @@ from divea.graphs.features import PairScores, all_ids
 from divea.graphs.labels import LABEL
 
 FEWEST_KNOWN = 30
-"""Known pairs from which on properties are learned."""
+"""The fewest known pairs that properties are learned from."""
 
 LEAST_SHARED = 0.02
 """Share of the known pairs that must have both properties."""
@@ -65,7 +65,7 @@ class PropertyPair:
     agreement: float
     """Weight of agreement, in units of log odds."""
     rare_agreement: float
-    """Further weight of agreement on a value that nobody else has."""
+    """Additional weight of agreement on a value that no other entity has."""
     presence: float
     """Weight of having both properties, whether they agree or not; disagreement is worth this alone."""
 
@@ -132,7 +132,7 @@ class AttributeValues(Feature):
         if not chosen:
             return self._candidates
         columns = np.concatenate([_comparison(*both, pairs) for both in chosen], axis=1)
-        # Matches and others weigh the same: the prior odds are for the loop to find out.
+        # Matches and others have the same total weight: finding out the prior odds is left to the loop.
         share = is_match.mean()
         counts = np.where(is_match, 0.5 / max(share, 1e-9), 0.5 / max(1 - share, 1e-9))
         weights, _ = fit_logistic(columns, is_match.astype(np.float64), counts)

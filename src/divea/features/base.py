@@ -27,8 +27,8 @@ class Feature(ABC):
     """What a user should know about the last call of `compute`."""
 
     is_structural: ClassVar[bool] = False
-    """Whether it comes from the structure of the graphs, as models do. It then starts from seeds alone where
-    there are enough of them."""
+    """Whether it is computed from the structure of the graphs, as models are. It then starts from seeds alone
+    if there are enough of them."""
 
     @classmethod
     @abstractmethod
@@ -36,7 +36,7 @@ class Feature(ABC):
         """Make the feature from the settings of all features."""
 
     def is_available(self, task: AlignmentTask) -> bool:
-        """Whether the task has what the feature needs; quick, because a run is prepared with it."""
+        """Whether the task has what the feature needs. It must be quick: it is called to prepare a run."""
         return True
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Feature(ABC):
         Parameters
         ----------
         task
-            The graphs. Its seeds are not to be used.
+            The graphs. Its seeds must not be used.
         known
             Pairs that are known or believed to match: seeds and pseudo-seeds.
         random_seed
@@ -66,7 +66,7 @@ class Feature(ABC):
         """
 
     def made_from(self, task: AlignmentTask) -> str | None:
-        """A checksum of what the feature is made from, if it is worth keeping with the run; else None."""
+        """A checksum of what the feature is made from, if it is worth keeping in the run; otherwise None."""
         return None
 
     def describe(self) -> Any:

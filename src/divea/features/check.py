@@ -72,7 +72,7 @@ class CheckedTask:
 
 
 def check_feature(feature: Feature, device: str = "cpu") -> None:
-    """Raises AssertionError, with the reason in one sentence, if the feature breaks the contract of features.
+    """Raise AssertionError with a plain sentence if the feature breaks the contract of features.
 
     A feature that passes can be used in a run like the built-in ones:
 
@@ -87,9 +87,9 @@ def check_feature(feature: Feature, device: str = "cpu") -> None:
     Parameters
     ----------
     feature
-        One that has not computed anything yet. Each task is computed with a copy of it, so it may keep what
-        it has read from the graphs of one task. A feature that reads data of its own, such as vectors in a
-        file, needs data for the entities of `checked_tasks`.
+        A feature that has not computed anything yet. Each task is computed with a copy of it, so it may keep
+        what it has read from the graphs of one task. A feature that reads data of its own, such as vectors in
+        a file, needs data for the entities of `checked_tasks`.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def _pair_of(first: CheckedTask, second: CheckedTask) -> CheckedTask:
 
 
 def _computed(feature: Feature, case: CheckedTask, device: str, what: str) -> FeatureRows | None:
-    """What a copy of the feature that has not computed anything yet returns, checked for its form."""
+    """The result of a fresh copy of the feature, checked for its form."""
     return _call(deepcopy(feature), case, device, what)
 
 
@@ -289,7 +289,7 @@ def _check_scores(scores: csr_array, shape: tuple[int, int], what: str) -> None:
 
 
 def _has_sorted_columns(scores: csr_array) -> bool:
-    """What `has_canonical_format` says, which is only a flag that the maker of a matrix can set."""
+    """Like `has_canonical_format`, which is only a flag that whoever makes a matrix can set."""
     ascends = np.diff(scores.indices) > 0
     starts = scores.indptr[1:-1]
     ascends[starts[(starts > 0) & (starts < scores.nnz)] - 1] = True
@@ -425,7 +425,7 @@ def _check_unrelated_graphs(rows: FeatureRows | None) -> None:
 def _check_memory(feature: Feature, half: CheckedTask, large: CheckedTask, device: str) -> None:
     """Twice as many entities take twice the memory, and not four times, as a matrix of all pairs does."""
     less, more = (_peak_memory(feature, case, device) for case in (half, large))
-    # What grows with the number of entities cancels out, and of a matrix of all pairs one half remains.
+    # Memory that grows linearly cancels out, and half of a matrix of all pairs remains.
     matrix = 2 * (more - 2 * less)
     assert matrix < 2 * len(large.source_ids) * len(large.target_ids), (
         f"{len(half.source_ids)} entities took {less / 1e6:.0f} MB and twice as many {more / 1e6:.0f} MB, as "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 LONGEST = 1000
-"""Characters of a name that are encoded. Encoders cut texts off, most of them after a few hundred tokens."""
+"""The most characters of a name that are encoded. Most encoders cut texts off after a few hundred tokens."""
 
 BATCH = 64
 """Texts that are encoded at a time."""
@@ -109,7 +109,7 @@ model, or its name on the Hugging Face hub
         return EntityVectors(self.name, *all_ids(task), source, target)
 
     def made_from(self, task: AlignmentTask) -> str:
-        """A checksum of the model's files and of all texts: it changes if the vectors have to change."""
+        """A checksum of the model's files and of all texts, which changes if the vectors may change."""
         folder = _model_folder(self.model)
         files = [path for pattern in _FILES for path in folder.rglob(pattern) if path.is_file()]
         parts: list[str | np.ndarray] = []
@@ -224,7 +224,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    # Weights that a model does not have and does not use are drawn at random: always the same ones.
+    # Weights that are missing in a model, and not used, are drawn at random: make them always the same.
     with _without_progress_bars(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         try:
@@ -247,7 +247,7 @@ def _require_package() -> None:
 
 @contextmanager
 def _without_progress_bars() -> Iterator[None]:
-    """No bars of transformers while a model is loaded."""
+    """Hide the progress bars of transformers while a model is loaded."""
     from transformers.utils import logging
 
     was_enabled = logging.is_progress_bar_enabled()

@@ -1,9 +1,9 @@
 """Weights of features: how much each counts beside the similarity of a model, learned from known pairs.
 
 Matching turns a similarity s into a weight exp(s / temperature). A feature therefore has the right weight
-if exp(weight x score / temperature) is proportional to the odds that its score gives a pair. That is a
-conditional logit: each known pair is a choice of one target among all, of which those that the feature does
-not list score 0, and the weight is the slope of the scores.
+if exp(weight x score / temperature) is proportional to the odds that its score gives a pair. This is a
+conditional logit: each known pair is a choice of one target among all targets, those that the feature does
+not list have a score of 0, and the weight is the slope of the scores.
 
 Names that are useless, or wrong for some entities, choose badly, and get a small weight or none.
 """
@@ -21,20 +21,20 @@ from divea.graphs.features import EntityVectors, FeatureRows, Features, PairScor
 from divea.matching.sinkhorn import TEMPERATURE
 
 DEFAULT_WEIGHT, DEVIATION = 0.5, 0.3
-"""The weight of a feature before anything is known about it, and how far weights are from it as a rule: the
-prior of the slope, which a few known pairs change little and many decide."""
+"""The mean and the standard deviation of the prior of a weight, which is a slope. A few known pairs change
+it little, and many outweigh it. The mean is also the weight of a feature about which nothing is known."""
 
 HIGHEST_WEIGHT = 2.0
 
 LEAST_GAIN = 5.0
-"""Log likelihood that a feature must gain over chance to count at all."""
+"""The log likelihood that a feature must gain over chance in order to count at all."""
 
 FEWEST_PAIRS, MOST_PAIRS = 10, 5000
-"""Known pairs below which no weight is learned, and above which a sample of them is enough."""
+"""The fewest known pairs that a weight is learned from, and the most; a sample of more is enough."""
 
 MISTAKES = 0.02
-"""Probability of every choice whatever the scores: it keeps a few hopeless pairs, such as names that are
-wrong, from deciding the slope."""
+"""The probability that a choice is random, whatever the scores: it keeps a few hopeless pairs, such as wrong
+names, from deciding the slope."""
 
 _GRID = 41
 _LISTED = 50
@@ -78,7 +78,7 @@ def sample(judges: Links, random_seed: int = 0) -> Links:
 
 @dataclass(frozen=True)
 class _Choices:
-    """The targets that any feature lists for the judges: the choices of each, in the order of the judges."""
+    """The choices of each judge: the targets that any feature lists for it, in the order of the judges."""
 
     judge: npt.NDArray[np.int64]
     score: Numbers
@@ -174,7 +174,7 @@ def _most_probable(choices: _Choices, columns: npt.NDArray[np.int64]) -> tuple[N
     chosen[judge[choices.is_chosen]] = score[choices.is_chosen]
 
     def likelihood(weights: Numbers) -> tuple[float, Numbers]:
-        """With its gradient. All targets that are not listed have a score of 0."""
+        """The log likelihood and its gradient. All targets that are not listed have a score of 0."""
         utility = score @ weights
         top = np.zeros(count)
         np.maximum.at(top, judge, utility)
@@ -192,7 +192,7 @@ def _most_probable(choices: _Choices, columns: npt.NDArray[np.int64]) -> tuple[N
         away = (weights - DEFAULT_WEIGHT) / DEVIATION
         return float(away @ away) / 2 - value, away / DEVIATION - gradient
 
-    # The mistakes make the loss have more than one minimum.
+    # Because of the mistakes, the loss can have more than one minimum.
     grid = [np.full(len(columns), weight) for weight in np.linspace(0, HIGHEST_WEIGHT, _GRID)]
     start = min(grid, key=lambda weights: loss(weights)[0])
     bounds = [(0, HIGHEST_WEIGHT)] * len(columns)

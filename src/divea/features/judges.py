@@ -1,8 +1,8 @@
 """Similarity by structure, of pairs that it did not start from: it judges other features, and they judge it.
 
-A pseudo-seed that was chosen for its name says nothing about names, and structure that started from it is
-sure of it for its name. So the entities are split in two halves: labels are propagated from the pseudo-seeds
-of one half, and judge the entities of the other half, and then the other way round.
+A pseudo-seed that was chosen by its name says nothing about names, and structure that starts from it is sure
+of it because of its name. The entities are therefore split into two halves: labels that are propagated from
+the pseudo-seeds of one half judge the entities of the other half.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from divea.graphs.features import EntityVectors, PairScores, all_ids
 from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 
 OPTIONS = LabelPropagationOptions(labels=512, heads=256, width=8, rounds=1)
-"""The dimensions of the model, so that the slope of the similarity is about the same. Further rounds would
-cost more than they change."""
+"""The same dimensions as those of the model, so that the slope of the similarity is about the same. Further
+rounds would cost much and change little."""
 
 LEAST_SUPPORT = 3
-"""Neighbours of a pair that must match each other for structure to be sure of it. A pair of entities that
-have one neighbour each may be alike for want of anything else. `benchmarks run structure_judges` has the
-share of correct pairs by the number of matching neighbours."""
+"""The number of neighbours of a pair that must match each other for structure to be sure of it. Two entities
+with one neighbour each may be similar only because nothing else is known about them. `benchmarks run
+structure_judges` measures the share of correct pairs by the number of matching neighbours."""
 
 MOST_JUDGED = 20_000
-"""Source entities of each half that structure is asked about."""
+"""The most source entities of each half that structure judges."""
 
 _SALT = 0x1D6E
 
@@ -141,7 +141,7 @@ class Structure:
             sources = np.sort(draw.permutation(half.sources)[:MOST_JUDGED])
             found.append(sure_pairs((self.listed(sources),)).pairs)
         pairs = np.concatenate(found)
-        # The neighbours' pseudo-seeds may be of either half: they are not those of the pair.
+        # Pseudo-seeds of neighbours may come from either half, because they are not the pair itself.
         known = matches_and_seeds((self.pseudo_seeds.source, self.pseudo_seeds.target), self.task)
         return pairs, neighbour_support((pairs[:, 0], pairs[:, 1]), known, self.task)[0]
 
@@ -151,7 +151,7 @@ class Structure:
         Parameters
         ----------
         judges
-            Pairs that are known to match. Those of seeds are left out, because structure started from them.
+            Pairs that are known to match. Seeds among them are left out, because structure started from them.
         """
         judges = sample(Links.from_pairs(judges.pairs[self.half_of_source[judges.source] >= 0]))
         listed = self.listed(np.sort(judges.source))

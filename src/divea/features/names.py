@@ -27,16 +27,17 @@ from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, iri_ends
 from divea.types import Ids
 
 LEAST_COVERAGE, LEAST_DISTINCT = 0.3, 0.8
-"""A property behaves like a name if this share of all entities has it, and this share of values differ."""
+"""A property behaves like a name if this share of the unnamed entities has it, and this share of its values
+is distinct."""
 
 LONGEST = 100
-"""Characters; the values of a property that names things are shorter on average."""
+"""The most characters that the values of a property that names things have on average."""
 
 MOST_OPAQUE = 0.5
-"""Share of IRIs that end in a number above which the ends of a graph's IRIs are no names."""
+"""The share of numbers and codes above which the ends of IRIs, or the values of a property, are no names."""
 
 LEAST_STEMS = 0.2
-"""Share of the ends with a number that must differ in something else than the number."""
+"""The share of the ends with a number that must differ in something other than the number."""
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
@@ -117,7 +118,7 @@ def _sizes(task: AlignmentTask) -> tuple[int, int]:
 
 
 def best_of_names(names: csr_array, source: Ids, target: Ids, shape: tuple[int, int]) -> csr_array:
-    """The best similarity of any two names of each pair of entities, from that of pairs of names."""
+    """The best similarity of any two names of each pair of entities, from the similarities of names."""
     row = source[np.repeat(np.arange(names.shape[0]), np.diff(names.indptr))].astype(np.int64)
     pair = row * shape[1] + target[names.indices]
     order = np.lexsort((-names.data, pair))
@@ -244,7 +245,7 @@ def _share_of_numbers(ends: pa.Array) -> float:
 
 
 def same_language_first(source: NameTable, target: NameTable) -> tuple[NameTable, NameTable]:
-    """Both tables, without names in other languages where an entity has one in a language of both."""
+    """Both tables; of an entity with names in a language of both, names in other languages are left out."""
     shared = set(source.languages.unique().to_pylist()) & set(target.languages.unique().to_pylist())
     return _in_languages(source, shared), _in_languages(target, shared)
 

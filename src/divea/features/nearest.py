@@ -15,18 +15,18 @@ from scipy.sparse import csr_array, vstack
 from divea.resources.machine import cores
 
 MOST_PRODUCTS = 1 << 33
-"""Products of either direction up to which the search is exact. Names of 150,000 to 200,000 entities of each
-graph take this many, and about two minutes on two cores."""
+"""The most products in one direction for which the search is exact. The names of 150,000 to 200,000 entities
+of each graph take this many, and about two minutes on two cores."""
 
 PRODUCTS_PER_ROW = 10_000
-"""Products by which each row finds its candidates, if the search is not exact."""
+"""The most products by which a row finds its candidates, if the search is not exact."""
 
 MORE_CANDIDATES = 20
 """Candidates of each row that are compared in full beyond the number that is kept."""
 
 _ROWS_AT_A_TIME = 1 << 16
 _OTHERS_AT_A_TIME = 1 << 19
-"""Other rows that one index has: larger ones do not fit into the cache, and smaller ones do more sorting."""
+"""Other rows in one index: a larger index does not fit into the cache, and smaller ones need more sorting."""
 _PAIRS_AT_A_TIME = 1 << 15
 
 
@@ -94,7 +94,7 @@ def _largest_products(rows: csr_array, others: csr_array, count: int, threads: i
     from scipy.sparse import csr_matrix
     from sparse_dot_topn import sp_matmul_topn, zip_sp_matmul_topn
 
-    # The library knows matrices only, not arrays.
+    # The library supports sparse matrices only, not sparse arrays.
     indexes = [
         csr_matrix(others[first : first + _OTHERS_AT_A_TIME].T.tocsr())
         for first in range(0, others.shape[0], _OTHERS_AT_A_TIME)
@@ -128,7 +128,7 @@ def _candidates(
 
 
 def _from_rare_to_common(source: csr_array, target: csr_array) -> tuple[csr_array, csr_array]:
-    """The columns that both sides have and that a row can afford, in the order of what they cost."""
+    """The columns that both sides have and that a row can afford, in order of cost."""
     source, target = _shared_columns(source, target)
     here, there = _sizes_of_columns(source), _sizes_of_columns(target)
     order = np.argsort(np.maximum(here, there), kind="stable")
@@ -171,7 +171,7 @@ def _with_entries(
 
 
 def _rarest(rows: csr_array, others: csr_array) -> csr_array:
-    """The rows with the first of their columns, as many as they can afford."""
+    """The rows with only their first columns: as many as they can afford."""
     cost = np.cumsum(_sizes_of_columns(others)[rows.indices])
     before = np.concatenate([[0], cost])[rows.indptr[:-1]]
     is_affordable = cost - np.repeat(before, np.diff(rows.indptr)) <= PRODUCTS_PER_ROW

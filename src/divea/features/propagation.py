@@ -19,10 +19,10 @@ from divea.graphs.features import EntityVectors, all_ids
 from divea.models.label_propagation import LabelPropagation
 
 OPTIONS = LabelPropagationOptions(labels=1024, heads=256, draft_heads=128, width=8, rounds=6)
-"""2048 dimensions of two bytes an entity."""
+"""They give each entity 2048 dimensions of two bytes."""
 
 MOST_FOR_ROUNDS = 200_000
-"""Entities of a graph above which there is one round: further ones compare all entities with all."""
+"""The most entities of a graph with several rounds: further rounds compare all entities with all."""
 
 FEWEST_DIMENSIONS = 64
 

@@ -1,4 +1,4 @@
-"""A ridge logistic regression with weighted rows: of property comparisons, and of confidence."""
+"""A ridge logistic regression with weighted rows, for property comparisons and for confidence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ RIDGE = 1.0
 """L2 penalty on the coefficients."""
 
 _MOST_AT_ONCE = 8_192
-"""Numbers that are multiplied at once. BLAS divides larger products among as many threads as there are cores:
-their last bits then depend on the number of cores, and waiting for busy ones takes many times as long as the
+"""The most numbers that are multiplied at once. BLAS divides larger products among one thread per core: their
+last bits then depend on the number of cores, and waiting for busy cores takes many times as long as the
 product."""
 
 _MOST_STEPS, _PRECISION = 20, 1e-6
-"""Newton's method ends after so many steps, or if no coefficient changes by more than this."""
+"""The most steps of Newton's method, and the change of coefficients below which it ends."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -31,7 +31,7 @@ def fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tup
     is_correct
         1 or 0 for each example.
     counts
-        How much each example counts.
+        The weight of each example.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -51,7 +51,7 @@ def fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tup
 def refit_logistic(
     features: Numbers, is_correct: Numbers, counts: Numbers, start: tuple[Numbers, float]
 ) -> tuple[Numbers, float]:
-    """`fit_logistic` for other counts, from a solution that is near: a few steps of Newton's method."""
+    """`fit_logistic` with other counts: a few steps of Newton's method from a nearby solution."""
     from scipy.special import expit
 
     with_intercept = np.column_stack([features, np.ones(len(features))])

@@ -1,4 +1,4 @@
-"""Sure pairs: what features alone are certain of, so that the loop can start without seeds."""
+"""Sure pairs: the pairs that features alone are sure of, so that the loop can start without seeds."""
 
 from __future__ import annotations
 

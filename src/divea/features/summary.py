@@ -1,4 +1,4 @@
-"""The summary of names and literals that `divea info` prints: what a pair has, and what it promises."""
+"""The summary of names and literals that `divea info` prints: what both graphs have, and what they share."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from divea.types import Ids
 from divea.wording import worded
 
 MOST_PROPERTIES = 100
-"""Properties that are listed for each graph: those that most entities have."""
+"""How many properties are listed for each graph: those that the most entities have."""
 
 IDENTIFIER_COVERAGE, IDENTIFIER_DISTINCT, IDENTIFIER_LENGTH = 0.05, 0.95, 60
 """A property looks like an identifier if this share of the entities has it, this share of its values differ,
 and they have at most this many characters on average."""
 
 MOST_CODES = 0.8
-"""Share of the values of an identifier that are codes."""
+"""The share of codes above which values can be identifiers."""
 
 _SAMPLE = 10_000
-"""Values of a property that decide what kind it is."""
+"""The most values of a property that decide its kind."""
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -216,7 +216,7 @@ def _holders(attributes: Attributes) -> npt.NDArray[np.int64]:
 
 
 def _spread(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The rows, or a sample at even distances if they are many."""
+    """The rows, or an evenly spaced sample if there are many."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(np.int64)]
 
 

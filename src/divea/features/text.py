@@ -15,10 +15,10 @@ from divea.features.nearest import is_searched_exactly
 from divea.graphs.labels import LABEL
 
 GRAM = 3
-"""Characters of a gram. Grams of two to four are three times as many and no more accurate."""
+"""Characters of a gram. Grams of two to four characters are three times as many and no more accurate."""
 
 KEY = 5
-"""Characters of a key. Texts that are alike have more than a gram in common, and keys are much rarer."""
+"""Characters of a key. Similar texts have more than a gram in common, and keys are much rarer than grams."""
 
 _ALPHABET = " 0123456789abcdefghijklmnopqrstuvwxyz"
 _BASE = len(_ALPHABET)
@@ -57,7 +57,7 @@ def transliterate(texts: pa.Array, normalised: pa.Array) -> pa.Array:
         return normalised
     from anyascii import anyascii
 
-    # Marks are vowels in some scripts, so the texts as they were are transliterated, each distinct one once.
+    # Marks are vowels in some scripts, so the original texts are transliterated, each distinct text once.
     others = pc.utf8_normalize(texts.cast(LABEL).filter(pa.array(~is_ascii)), form="NFC").dictionary_encode()
     latin = normalise(pa.array([anyascii(text) for text in others.dictionary.to_pylist()], type=LABEL))
     return pc.replace_with_mask(normalised, pa.array(~is_ascii), latin.take(others.indices))
@@ -71,7 +71,7 @@ class TokenVectors:
     target: csr_array
     keys: tuple[csr_array, csr_array] | None = None
     """Rows for the same texts with words and runs of five characters, for `nearest_of_both` to search by.
-    Their products are a little less than those of the vectors. None if the vectors can be searched."""
+    Their products are a little less than those of the vectors. None if it searches the vectors themselves."""
 
 
 def token_vectors(source: pa.Array, target: pa.Array, *, grams: bool = True) -> TokenVectors:
@@ -149,7 +149,7 @@ class _Characters:
         return cls(codes, starts - starts[0])
 
     def grams(self, first: int, last: int, length: int) -> tuple[Integers, Integers]:
-        """The text, counted from the first, and the number of each gram of some texts."""
+        """The grams of some texts: the text of each gram, counted from `first`, and the gram's number."""
         starts = self.starts[first : last + 1]
         codes = self.codes[starts[0] : starts[-1]].astype(np.int32)
         row = np.repeat(np.arange(last - first, dtype=np.int32), np.diff(starts))
@@ -157,7 +157,7 @@ class _Characters:
         gram = np.zeros(count, dtype=np.int32)
         for place in range(length):
             gram = gram * _BASE + codes[place : place + count]
-        # A gram must not reach into the next text, and the padding of an empty text is none.
+        # A gram must not reach into the next text, and the padding of an empty text is no gram.
         is_inside = row[:count] == row[len(row) - count :]
         return row[:count][is_inside], gram[is_inside]
 
@@ -215,8 +215,8 @@ def _weigh(counts: csr_array, rarity: Floats) -> Floats:
 def _keys(vectors: csr_array, characters: _Characters, rarity: Floats, lengths: Floats) -> csr_array:
     """Words and keys of each text.
 
-    Texts that have a run of characters in common share two keys fewer than grams. Each key therefore has the
-    weight of the gram in its middle, and products are a little less than those of the vectors.
+    A run of characters that two texts share has two fewer keys than grams. Each key therefore has the weight
+    of the gram in its middle, and products are a little less than those of the vectors.
     """
     words = vectors.shape[1] - _GRAMS
     blocks = [csr_array((0, words + _KEYS), dtype=np.float32)]

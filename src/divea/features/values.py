@@ -1,8 +1,8 @@
-"""Attribute values as tokens: what a value is decides how it is compared.
+"""Attribute values as tokens: the kind of a value decides how it is compared.
 
-A number or a date agrees exactly, or as far as its coarser tokens go; a URL in full, or in its host; a
-text by its words and characters. An identifier is a text or number that few others share, so its tokens are
-rare and weigh most.
+A number or a date agrees exactly or in coarser tokens, a URL in full or in its host, and a text in its words
+or, if it is short, in full. An identifier is a text or number that few others share, so its tokens are rare
+and weigh most.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from divea.features.text import normalise
 from divea.graphs.labels import LABEL
 
 LONG_TEXT = 80
-"""Characters from which on a property's values are compared by words alone."""
+"""The mean number of characters from which a property's values are compared by words alone."""
 
 
 class ValueKind(StrEnum):
-    """What the values of a property are."""
+    """The kind of a property's values."""
 
     NUMBER = "number"
     DATE = "date"
@@ -38,7 +38,7 @@ _URL = r"^\s*\w+://"
 
 
 def kind_of(values: pa.Array, datatypes: pa.Array) -> ValueKind:
-    """What most of the values of a property are.
+    """The kind of most values of a property.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def kind_of(values: pa.Array, datatypes: pa.Array) -> ValueKind:
 
 
 def tokens(values: pa.Array, kind: ValueKind) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """The tokens of values: the number of the value, and the token.
+    """The tokens of values: the position of the value that each token comes from, and the tokens.
 
     >>> tokens(pa.array(["http://www.x.org/a/", "https://x.org/a"]), ValueKind.URL)[1].to_pylist()
     ['=x.org/a', '=x.org/a', 'x.org', 'x.org']
@@ -92,7 +92,7 @@ def _exact(texts: pa.Array) -> pa.Array:
 
 
 def _of_numbers(values: pa.Array) -> list[pa.Array]:
-    """The number itself, and rounded to two digits: codes that are written in groups are one number."""
+    """The number itself, and rounded to two digits; a code that is written in groups is one number."""
     plain = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"[,\s]", "")
     is_number = pc.match_substring_regex(values, _NUMBER)
     numbers = pc.cast(pc.if_else(is_number, plain, pa.scalar("nan", LABEL)), pa.float64())
@@ -130,7 +130,7 @@ def _of_urls(values: pa.Array) -> list[pa.Array]:
 
 
 def _of_short_texts(values: pa.Array) -> list[pa.Array]:
-    """The complete text without spaces and punctuation, as identifiers are compared; words are added."""
+    """The complete text without spaces and punctuation, to compare identifiers; `tokens` adds the words."""
     return [_exact(pc.replace_substring(normalise(values), " ", ""))]
 
 

@@ -1,4 +1,4 @@
-"""Attributes of entities as objects: tables, triples of Python, or a mapping of mappings."""
+"""Attributes of entities as objects: tables, Python triples, or a mapping of mappings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from divea.graphs import GraphBuilder
 from divea.graphs.labels import LABEL
 
 TRIPLE_HEADERS = (("entity", "property", "value"), ("entity", "attribute", "value"), *GRAPH_HEADERS)
-"""Names of columns that make a table one of attribute triples."""
+"""The column names that mark a table of attribute triples."""
 
 
 def add_attributes(builder: GraphBuilder, given: Any, where: str) -> None:
     """Add attributes to a graph.
 
     A table with the columns of one of `TRIPLE_HEADERS` has a row for each literal. In any other table, each
-    row is an entity: the first column has its label, and each further column is a property. A missing value
-    is no literal.
+    row is an entity: the first column has its label, and each further column is a property. Missing values
+    are left out.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def add_attributes(builder: GraphBuilder, given: Any, where: str) -> None:
 
 
 def add_values(builder: GraphBuilder, triples: Iterable[Iterable[Any]], where: str) -> None:
-    """Add literals from (entity, property, value) of Python; a list, tuple or set stands for several."""
+    """Add literals from triples (entity, property, value); a list, tuple or set stands for several values."""
     rows = [(entity, name, one) for entity, name, value in triples for one in each_value(value)]
     entities, names, values = zip(*rows, strict=True) if rows else ((), (), ())
     texts, kinds = literals_of_values(values, names, where)
@@ -66,7 +66,7 @@ def add_values(builder: GraphBuilder, triples: Iterable[Iterable[Any]], where: s
 
 
 def rows_of(given: Any, names: tuple[str, ...], where: str, other: str = "a table") -> list[Iterable[Any]]:
-    """The rows of an iterable of tuples or lists. Raises InputError if one has not as many items as names.
+    """The rows of an iterable of tuples or lists. Raises InputError if one does not have an item per name.
 
     Parameters
     ----------

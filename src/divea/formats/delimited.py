@@ -165,7 +165,7 @@ def _explain(
 ) -> InputError:
     """The error with its line, which Arrow does not give: the file is read again, slowly, row by row.
 
-    Raises the errors of `open_text` itself, among them those for a NUL byte and for a line that is too long.
+    Raises the errors of `open_text` itself, including those for a NUL byte and for a line that is too long.
     """
     line = 0
     with open_text(path) as stream:
@@ -278,7 +278,7 @@ def write_lines(sink: pa.NativeFile, columns: Sequence[pa.Array | pa.Scalar], se
 def write_numbers(path: Path, rows: np.ndarray) -> None:
     """Write rows of non-negative integers as TSV.
 
-    The digits of all numbers are computed together, place by place, where Arrow formats one number at a time.
+    The digits of all numbers are computed together, place by place; Arrow would format one number at a time.
     """
     with open_output(path) as sink:
         for first in range(0, len(rows), _NUMBER_ROWS):

@@ -126,7 +126,7 @@ def _refuse_other_table(batch: pa.RecordBatch, path: Path) -> None:
 
 
 def looks_like_records(heads: pa.Array, relations: pa.Array, tails: pa.Array) -> bool:
-    """Whether rows do not even make a graph: each has its own head, which is no tail, and most a relation."""
+    """Whether rows do not look like a graph: heads are distinct and no tails, and most relations distinct."""
     return bool(
         len(heads) >= _RECORDS
         and pc.count_distinct(heads).as_py() == len(heads)

@@ -1,4 +1,4 @@
-"""Knowledge graphs from objects: tables, graphs of rdflib and networkx, and triples of Python."""
+"""Knowledge graphs from objects: tables, graphs of rdflib and networkx, and Python triples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from divea.formats.table_objects import ROWS, TableObject, is_a, one_array
 from divea.graphs import GraphBuilder, KnowledgeGraph
 
 RELATION_ATTRIBUTES = ("relation", "predicate", "label", "type")
-"""Edge attributes of networkx that name a relation; the first that an edge has counts."""
+"""Edge attributes of networkx that name a relation; the first that any edge has counts for all edges."""
 
 
 def graph_of(given: Any, attributes: Any = None, *, where: str, keep_schema: bool = False) -> KnowledgeGraph:
@@ -137,9 +137,9 @@ def _statements(given: Any, where: str) -> Iterator[Any]:
 
 
 def _add_networkx(builder: GraphBuilder, given: Any, where: str) -> None:
-    """Add nodes with their attributes, and edges. An edge without a direction is a triple in each direction.
+    """Add nodes with their attributes, and edges. An undirected edge becomes a triple in each direction.
 
-    The order of an undirected edge's ends says nothing, so one triple would depend on how the graph was made.
+    The order of its ends means nothing, so a single triple would depend on how the graph was made.
     """
     nodes = list(given.nodes)
     labels = labels_of(nodes, where)
@@ -161,7 +161,7 @@ def _add_networkx(builder: GraphBuilder, given: Any, where: str) -> None:
 
 
 def _relations(given: Any, data_of_edges: list[dict[Any, Any]], where: str) -> list[Any]:
-    """The relation of each edge: that of an attribute or, in a multigraph, the key of the edge."""
+    """The relation of each edge: the value of an attribute or, in a multigraph, the key of the edge."""
     used = Counter(name for data in data_of_edges for name in RELATION_ATTRIBUTES if name in data)
     name = next((name for name in RELATION_ATTRIBUTES if used[name]), None)
     if name is not None:

@@ -13,7 +13,7 @@ from pyoxigraph import BlankNode, NamedNode
 from divea.graphs.labels import as_labels
 
 URN = "urn:divea:"
-"""Starts the IRI of every label that is not an IRI itself."""
+"""The start of the IRI of every label that is not an IRI itself."""
 _BLANK_NODE = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
 
 

@@ -1,4 +1,4 @@
-"""`divea.make_task`: a task from objects that people have, such as DataFrames, or from files."""
+"""`divea.make_task`: a task from Python objects, such as DataFrames, or from files."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def make_task(
     source_attributes, target_attributes
         Literals of the entities: a table with the columns entity, property and value; a table with a row per
         entity, whose first column has the entity and whose other columns are properties; an iterable of
-        triples (entity, property, value); or a dict of dicts, entity to property to value. A missing value is
-        no literal.
+        triples (entity, property, value); or a dict of dicts, entity to property to value. Missing values are
+        left out.
     source_names, target_names
         Names of the entities, which are preferred to other names: a table with the columns entity and name,
         a dict or a pandas Series of entities to names, an iterable of pairs, or a file. An entity may have
-        several names; a missing name is none.
+        several names; missing names are left out.
     skip_unknown_seeds, skip_unknown_names
         Leave out seeds, or names, of unknown entities instead of refusing them.
     keep_schema
@@ -131,7 +131,7 @@ def given_names(given: Any, where: str) -> str | Path | pa.Table | None:
 def _pairs(
     given: Any, columns: tuple[str, str], where: str, optional: str | None = None
 ) -> tuple[pa.Array, pa.Array]:
-    """Two columns of labels; rows of a table in which the optional one is missing are left out."""
+    """Two columns of labels; rows of a table without a value in the optional column are left out."""
     table = None if isinstance(given, Mapping) or is_series(given) else TableObject.of(given, where)
     if table is None:
         rows = _items(given, columns, where)

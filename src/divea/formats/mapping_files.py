@@ -60,7 +60,7 @@ def mapping_table(
     score, confidence
         One number per row, None for an unknown one; without the column, all are unknown.
     rank
-        The place of the target in the ranked list of the source, from 1 on.
+        The place of the target in the ranked list of the source, from 1.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def write_mappings(table: pa.Table, path: str | Path, *, for_spreadsheet: bool =
 
 
 def mapping_suffix(path: Path) -> str:
-    """The one of `SUFFIXES` that a name has, before that of a compression; raises InputError if none.
+    """The suffix of `SUFFIXES` that a name has before one for compression; raises InputError if none.
 
     >>> mapping_suffix(Path("pairs.sssom.tsv.gz"))
     '.sssom.tsv'
@@ -253,7 +253,7 @@ def _read_table(path: Path) -> pa.Table:
         return mapping_table(*_joined(batches))
     names = [column.strip().lower() for column in columns]
     _refuse_repeats(names, path)
-    # Columns that are not read may have any name, also the same.
+    # Columns that are not read may have any names, even equal ones.
     names = [name if names.count(name) == 1 else f"column {at}" for at, name in enumerate(names, start=1)]
     rows = list(read_columns(path, names, header=True, optional=[*set(names) - set(_ENDS)]))
     table = pa.Table.from_batches(rows) if rows else pa.table({name: as_labels([]) for name in names})

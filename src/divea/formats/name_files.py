@@ -24,7 +24,7 @@ COLUMNS = ("entity", "name")
 """The columns of a file of names."""
 
 _SHOWN = 5
-"""Unknown labels that a message shows."""
+"""The most unknown labels that a message shows."""
 
 
 def read_names(path: str | Path) -> pa.Table:
@@ -63,8 +63,8 @@ def add_names(
 ) -> KnowledgeGraph:
     """The graph with names as literals, with the predicate `GIVEN_NAME`.
 
-    Literals that the graph already has are kept, also names that were given before. Raises InputError if a
-    file cannot be read, or if a name is that of an unknown entity.
+    Literals that the graph already has are kept, including names that were given before. Raises InputError if
+    a file cannot be read, or if a name belongs to an unknown entity.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def add_names(
 
 
 def without_brackets(labels: pa.Array | pa.ChunkedArray, graph: KnowledgeGraph) -> pa.Array:
-    """The labels; an unknown one such as `<http://a.example/x>` without the brackets, if that is known."""
+    """The labels; an unknown one such as `<http://a.example/x>` loses its brackets if it is then known."""
     found = as_labels(labels)
     bare = pc.replace_substring_regex(found, "^<(.+)>$", "\\1")
     is_better = (graph.find(found) < 0) & (graph.find(bare) >= 0)
@@ -101,7 +101,7 @@ def _read_table(path: Path) -> list[pa.ChunkedArray]:
     if not {*COLUMNS} <= {*names}:
         return _joined([batch.columns for batch in read_columns(path, COLUMNS)])
     _refuse_repeats(names, path)
-    # Columns that are not read may have any name, also the same.
+    # Columns that are not read may have any names, even equal ones.
     unique = [name if names.count(name) == 1 else f"column {at}" for at, name in enumerate(names, start=1)]
     optional = [name for name in unique if name not in COLUMNS]
     batches = read_columns(path, unique, header=True, optional=optional)

@@ -12,7 +12,7 @@ from divea.errors import InputError
 from divea.graphs.labels import LABEL
 
 _FORMULA = "^[=+\\-@\t\r\n＝＋－＠]"
-"""How a text starts that a spreadsheet takes for a formula, as OWASP lists it under "CSV injection"."""
+"""The start of a text that a spreadsheet takes for a formula, as OWASP lists it under "CSV injection"."""
 
 
 def open_output(path: Path) -> pa.NativeFile:
@@ -32,7 +32,7 @@ def require_spreadsheet(path: Path, suffix: str) -> None:
 def formula_free(table: pa.Table) -> pa.Table:
     """The table with an apostrophe before every text that a spreadsheet would take for a formula.
 
-    The file is then for people: read back, such a label is another one.
+    The file is then for people: if it is read back, such a label has changed.
 
     >>> formula_free(pa.table({"label": pa.array(["=1+1", "Rome"], LABEL), "score": [-1, 0]})).to_pylist()
     [{'label': "'=1+1", 'score': -1}, {'label': 'Rome', 'score': 0}]

@@ -27,7 +27,7 @@ MOST_EXPANSION = 100
 FREE_EXPANSION = 64 << 20
 """Bytes of values that a file of any size may have in addition."""
 _PASSING = 4
-"""How many times these bytes may pass through without being kept: a graph keeps each label once."""
+"""How many times as many bytes may pass through without being kept: a graph keeps each label once."""
 
 _ROWS = 1 << 16
 """Rows of a batch."""
@@ -42,8 +42,8 @@ def open_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator
     Parameters
     ----------
     columns
-        The columns that will be read, None for all. InputError is raised if they would expand too much, as
-        long as every value is kept once; see `read_label_columns` for values that are repeated.
+        The columns that will be read; None for all. InputError is raised if they would expand too much even
+        if every value were kept only once; see `read_label_columns` for values that are repeated.
     """
     with _opened(path) as file:
         _refuse_expansion(path, read_pages(path, file, columns).expanded)
@@ -96,7 +96,7 @@ def _opened(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def _checked(path: Path) -> Iterator[None]:
-    """Raise InputError if the file is none that can be read, or turns out to be damaged inside the block."""
+    """Raise InputError if the file cannot be read, or turns out to be damaged within the block."""
     with reading(path):
         require_regular(path)
         if path.stat().st_size == 0:
@@ -171,7 +171,7 @@ def read_whole_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def read_encoded_batches(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same table in batches, with labels as dictionaries: a label that repeats is not copied.
+    """The table of `read_whole_table` in batches, with labels as dictionaries: repeated ones are not copied.
 
     Raises InputError if the file has other columns, or expands too much.
     """
@@ -241,7 +241,7 @@ def _plain_list(column: pa.Array, name: str, path: Path) -> pa.Array:
 
 
 def _rows_at_a_time(pages: Pages, most: int) -> int:
-    """As many rows as stay below `most` bytes if all of them have the longest value that many can share."""
+    """The most rows that stay below `most` bytes even if all have the longest value that rows can share."""
     return max(1, min(_ROWS, most // max(pages.largest_shared, 1)))
 
 

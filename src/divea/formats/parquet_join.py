@@ -1,8 +1,9 @@
-"""One Parquet file from row groups that were encoded apart, for example each in a thread.
+"""Joins row groups that were encoded separately, for example each in a thread, into one Parquet file.
 
 pyarrow encodes a file in one thread. The pages of a row group do not depend on where they are in a file; only
-the footer says where they start. So row groups that were written as files of their own follow each other, and
-their places are corrected in one footer for all of them. The numbers of fields are in parquet.thrift.
+the footer says where they start. Row groups that were written as files of their own are therefore written one
+after the other, and their positions are corrected in a common footer. The numbers of fields are in
+parquet.thrift.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PAGE_PLACES = (9, 10, 11, 14)
 def join_parquet(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
     """Write the row groups of Parquet files with the same columns as one file.
 
-    The bytes are those that one writer would have written that gets the same row groups one after another.
+    The bytes are those that one writer would have written for the same row groups.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def _append(groups: List, more: List) -> None:
 
 
 def _move(group: Struct, by: int) -> None:
-    """Correct the places that the description of a row group names. A place that is 0 is not in use."""
+    """Correct the positions in the description of a row group. A position of 0 is not in use."""
     _add(group, (_GROUP_PLACE,), by)
     for column in group[_COLUMNS]:
         _add(column, _COLUMN_PLACES, by)

@@ -33,7 +33,7 @@ class Pages:
     """What the pages of some columns take once they are read."""
 
     expanded: int = 0
-    """Bytes of all pages, if every value is kept once."""
+    """Bytes of all pages, if every stored value is kept once."""
     largest_shared: int = 0
     """Bytes of the largest page that many values can share: a dictionary, or `DELTA_BYTE_ARRAY`, where a
     value repeats the start of the one before. No value of these pages is longer."""

@@ -1,4 +1,4 @@
-"""Values of Python as labels and as literals."""
+"""Python values as labels and as literals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _label(value: Any, where: str) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, or the NA and NaT of pandas."""
+    """Whether a value is missing: None, NaN, or the NA and NaT of pandas."""
     is_nan = isinstance(value, float) and value != value
     return value is None or is_nan or is_a(value, "pandas", "NAType") or is_a(value, "pandas", "NaTType")
 

@@ -90,7 +90,7 @@ def _add_batch(builder: GraphBuilder, statements: Iterator[Triple], path: str | 
     add_head, add_relation, add_tail = heads.append, relations.append, tails.append
     for statement in statements:
         subject, object_ = statement.subject, statement.object
-        # Most statements of a file join two IRIs, so this case is the first and does as little as possible.
+        # Most statements of a file join two IRIs, so this case comes first and does as little as possible.
         if type(object_) is NamedNode and type(subject) is NamedNode:
             add_head(subject.value)
             add_relation(statement.predicate.value)

@@ -1,4 +1,4 @@
-"""Limits on RDF files: what is checked before the parser sees it.
+"""Limits on RDF files, which are checked before the parser sees them.
 
 The parser itself would expand entities without limit, need hours for deeply nested XML, and crash on deeply
 nested triples.
@@ -15,7 +15,7 @@ from divea.formats.stream import LONGEST_LINE
 
 _CHUNK = 1 << 18
 _DEEPEST = 1000
-"""The most XML elements around each other."""
+"""The most XML elements inside each other."""
 _LONGEST_TAG = 1 << 20
 """The most bytes of a tag or comment of XML."""
 _MOST_ATTRIBUTES = 1000
@@ -24,11 +24,11 @@ _LONGEST_ENTITY = 256
 """The most characters of an entity. Ontology editors declare the namespaces of a file as entities."""
 _QUOTED_TRIPLE = b"<<("
 _MOST_QUOTED_TRIPLES = 1000
-"""A file with one is refused when it is read; this many can be in literals, and cannot crash the parser."""
+"""Quoted triples are refused when read; this many may be in literals, and they cannot crash the parser."""
 
 
 def checked(source: BinaryIO, path: Path, *, is_xml: bool) -> BinaryIO:
-    """The bytes of an RDF file, for the parser to read; raises InputError where a limit is exceeded."""
+    """The bytes of an RDF file, for the parser to read; raises InputError if a limit is exceeded."""
     return cast(BinaryIO, _CheckedXml(source, path) if is_xml else _CheckedTriples(source, path))
 
 
@@ -78,7 +78,7 @@ class _CheckedXml:
 
     def read(self, size: int = -1, /) -> bytes:
         if not self._waiting:
-            # Larger pieces than the parser wants: expat reads an unfinished tag again with each piece.
+            # Read larger pieces than the parser wants: expat reads an unfinished tag again with each piece.
             self._waiting = self._source.read(_CHUNK)
             self._check(self._waiting)
         end = size if size >= 0 else len(self._waiting)

@@ -90,7 +90,7 @@ def write_sheet(table: pa.Table, path: str | Path, *, for_spreadsheet: bool = Fa
 
 
 def sheet_suffix(path: Path) -> str:
-    """The one of `SUFFIXES` that a name has; raises InputError if none."""
+    """The suffix of `SUFFIXES` that a name has; raises InputError if it has none."""
     try:
         suffix = mapping_suffix(path)
     except InputError:
@@ -184,7 +184,7 @@ def _check_row(row: _Row, is_word: bool, source: int, target: int, named: int, p
 def _find(
     texts: list[str], graph: KnowledgeGraph, path: Path | None = None, rows: Sequence[_Row] = ()
 ) -> Ids:
-    """The id of each cell, -1 for none: as it stands, or without what a spreadsheet has put around it."""
+    """The id of each cell, -1 for none; quotes and the like that a spreadsheet has added are ignored."""
     found = graph.find(texts)
     for undo in _UNDO:
         again = graph.find([undo(text) for text in texts])

@@ -36,7 +36,7 @@ _N_QUADS_LINE = re.compile(
 )
 """A line of N-Triples with one more term, the name of a graph."""
 _LARGER = {("ntriples", "nquads"), ("ntriples", "trig"), ("turtle", "trig")}
-"""Kinds that the content of a file shows, with kinds that include them: there, the name decides."""
+"""The kind that the content of a file shows, and a kind that includes it: the name decides between them."""
 _JSON_LD = re.compile(r"[{\[].*\"@(context|graph|id|type)\"", re.DOTALL)
 
 

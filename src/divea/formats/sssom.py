@@ -64,7 +64,7 @@ _TOOL = "divea"
 _MOST_METADATA = 1 << 20
 """The most bytes of the metadata at the top of a file."""
 _MOST_EMPTY_LINES = 1_000_000
-"""A compressed file of a few kilobytes can contain a thousand times as many."""
+"""The most empty lines; a compressed file of a few kilobytes can contain a thousand times as many."""
 _URI_CHARACTERS = "%:/?#[]@!$&'()*+,;=~-._"
 """What `quote` must leave as it is, beside letters and digits, to turn an IRI into a URI."""
 _SMALLEST_NAMESPACE = 0.01
@@ -290,7 +290,7 @@ def _row(mapping: dict[str, Any], iri_of: dict[str, str], prefixes: dict[str, st
 
 
 def _end(iri: str, name: str | None, prefixes: dict[str, str]) -> tuple[str, str, str]:
-    """The CURIE of an end, its label, and the text for `other` that it takes to read the IRI back.
+    """The CURIE of an end, its label, and the text for `other` that is needed to read the IRI back.
 
     >>> _end("http://y.example/Ü", "Umlaut", {"http://y.example/": "ns1"})
     ('ns1:%C3%9C', 'Umlaut', 'Ü')
@@ -349,7 +349,7 @@ def _choose_prefixes(iris: Iterable[str]) -> dict[str, str]:
     """
     counts = Counter(next(_namespaces(iri)) for iri in iris)
     fewest = _SMALLEST_NAMESPACE * counts.total()
-    # The longest namespace is decided first: a small one counts for the namespace around it.
+    # The longest namespace is decided first: a small one counts towards the namespace around it.
     waiting = [(-len(namespace), namespace) for namespace in counts]
     heapify(waiting)
     kept = []

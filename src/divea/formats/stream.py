@@ -106,10 +106,10 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _CheckedText(io.RawIOBase):
-    """The bytes of a text, which refuses NUL bytes, lines that are too long and too much text.
+    """The bytes of a text; refuses NUL bytes, lines that are too long, and too much text.
 
-    It keeps count of the lines that ended so far, of the bytes since the last line end, and of all bytes. At
-    most `most` bytes are read, None for no limit.
+    It counts the lines that have ended so far, the bytes since the last line end, and all bytes. At most
+    `most` bytes are read; None for no limit.
     """
 
     def __init__(self, source: BinaryIO, path: Path, most: int | None) -> None:

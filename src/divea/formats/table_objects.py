@@ -48,7 +48,7 @@ class TableObject:
 
     @classmethod
     def of(cls, given: Any, where: str) -> TableObject | None:
-        """The table; None if the object is none."""
+        """The table; None if the object is not a table."""
         if is_a(given, "pandas", "DataFrame"):
             names = [str(name) for name in given.columns]
             return cls(names, lambda at: _pandas_column(given.iloc[:, at], names[at], where), where)

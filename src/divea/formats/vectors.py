@@ -35,7 +35,7 @@ def read_vectors(path: Path) -> Iterator[tuple[pa.Array, Rows]]:
     vector per row, and a file of the same name that ends in .txt has one label per line, in the order of
     the rows. The first bytes of a file say which of the two it is.
 
-    Raises InputError if a file is no such file or damaged, if vectors differ in length or have more than
+    Raises InputError if a file is neither of these or damaged, if vectors differ in length or have more than
     `MOST_DIMENSIONS` dimensions, and if a number is not finite.
 
     Examples

@@ -202,7 +202,7 @@ def open_labels(path: Path) -> pa.Array:
 
 def require_ids(ids: npt.NDArray[np.int32], count: int, path: Path, what: str) -> None:
     """Raise InputError if an id is not one of `count` things."""
-    # Negative numbers are large ones without their sign.
+    # Negative numbers are large if they are read as unsigned.
     if len(ids) and int(ids.view(np.uint32).max()) >= count:
         raise InputError(f"is damaged (it has {what} ids outside 0..{count - 1})", path=path)
 

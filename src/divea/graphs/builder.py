@@ -89,10 +89,10 @@ class GraphBuilder:
         return KnowledgeGraph(entities, relations, triples, attributes, added - len(triples))
 
     def _add_grouped_entities(self, labels: pa.Array) -> Ids:
-        """The codes of a column in which equal labels mostly follow each other.
+        """The codes of a column in which equal labels are mostly consecutive.
 
-        Dumps are grouped by subject: only the first label of each run of equal labels is looked up, which is
-        a quarter of the heads or less.
+        Dumps are grouped by subject, so only the first label of each run of equal labels is looked up: a
+        quarter of the heads or less.
         """
         if pa.types.is_dictionary(labels.type):
             return self._entities.add(labels)

@@ -48,7 +48,7 @@ class PairScores:
     """How much the scores count beside the similarity of the model, which counts 1."""
 
     def take(self, source: Ids, target: Ids) -> PairScores:
-        """The feature of some entities; both lists of ids are sorted and part of those here."""
+        """The feature of some entities, given by sorted ids that the feature has."""
         rows = self.scores[np.searchsorted(self.source_ids, source)]
         column = np.full(len(self.target_ids), -1, dtype=np.int32)
         column[np.searchsorted(self.target_ids, target)] = np.arange(len(target), dtype=np.int32)
@@ -97,7 +97,7 @@ class EntityVectors:
     """Whether the vectors come from the structure of the graphs, as those of models do."""
 
     def take(self, source: Ids, target: Ids) -> EntityVectors:
-        """The feature of some entities; both lists of ids are sorted and part of those here."""
+        """The feature of some entities, given by sorted ids that the feature has."""
         return EntityVectors(
             self.name,
             source,

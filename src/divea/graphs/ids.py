@@ -1,4 +1,4 @@
-"""Sorted arrays of ids as sets: membership and positions, without a mask over all entities."""
+"""Arrays of ids as sets: positions and membership in sorted arrays, and masks over all entities."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Triples = npt.NDArray[np.int32]
 """Rows of head id, relation id and tail id."""
 
 MOST_TRIPLES = (1 << 30) - 1
-"""The adjacency stores each triple twice and counts its entries with 32 bits."""
+"""The most triples of a graph: the adjacency stores each twice and counts its entries with 32 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class KnowledgeGraph:
     """The label of each relation."""
     triples: Triples
     attributes: Attributes | None = None
-    """The literals, None if there are none."""
+    """The literals; None if there are none."""
     repeated_triples: int = 0
     """The number of triples that the input repeated; the graph contains each of them once."""
 
@@ -177,7 +177,7 @@ class KnowledgeGraph:
 
     @property
     def adjacency(self) -> csr_array:
-        """The number of triples between each two entities, as a symmetric int32 CSR matrix.
+        """The number of triples between any two entities, as a symmetric int32 CSR matrix.
 
         Self-loops are left out: an entity is no evidence for itself, and algorithms that need a term for the
         entity itself add their own.
@@ -206,8 +206,8 @@ class KnowledgeGraph:
     def subgraph(self, entity_ids: npt.ArrayLike) -> KnowledgeGraph:
         """The graph of these entities and of the triples between them.
 
-        All the given entities are kept, also those without a triple, and they are numbered in the order of
-        their ids here. All relations are kept with their ids. Attributes are left out.
+        All the given entities are kept, including those without a triple, and they are numbered in the order
+        of their ids here. All relations are kept with their ids. Attributes are left out.
 
         The time depends on the triples of the given entities and hardly on the size of this graph.
         """
@@ -234,7 +234,7 @@ class KnowledgeGraph:
 
     @cached_property
     def _first_triple_of_head(self) -> npt.NDArray[np.int64]:
-        """The row of each head's first triple, with the number of triples as one entry more."""
+        """The row of each head's first triple, followed by the number of triples."""
         counts = np.bincount(self.heads, minlength=self.num_entities)
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 

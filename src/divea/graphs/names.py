@@ -47,8 +47,8 @@ def iri_ends(labels: pa.Array) -> pa.Array:
     ['New York, NY', 'Oslo']
     """
     ends = _replaced(labels, r"^.*[/#]([^/#]+)[/#]?$", r"\1")
-    # A name may contain a slash, as AC/DC does: where an IRI is in the commonest namespace, all that follows
-    # it is the end.
+    # A name may contain a slash, as AC/DC does: if an IRI is in the commonest namespace, everything after the
+    # namespace is the end.
     namespaces = pc.value_counts(_replaced(labels, r"[^/#]*[/#]?$", ""))
     if len(namespaces):
         counts = namespaces.field("counts").to_numpy()
@@ -65,7 +65,7 @@ def iri_ends(labels: pa.Array) -> pa.Array:
 
 
 def _replaced(labels: pa.Array, pattern: str, replacement: str) -> pa.Array:
-    """The labels with what matches a regular expression replaced, in several threads."""
+    """The labels with all matches of a regular expression replaced, in several threads."""
     parts = [labels.slice(first, _LABELS) for first in range(0, max(len(labels), 1), _LABELS)]
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda part: pc.replace_substring_regex(part, pattern, replacement), parts)
@@ -116,7 +116,7 @@ def entity_names(
 
 
 def _literals_of(attributes: Attributes, ids: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The literals of some entities: the place of the entity in the list, and the row of the literal."""
+    """The literals of some entities: the position of the entity in `ids`, and the row of the literal."""
     first = np.searchsorted(attributes.entities, ids)
     counts = np.searchsorted(attributes.entities, ids, side="right") - first
     owner = np.repeat(np.arange(len(ids)), counts)

@@ -16,7 +16,7 @@ from divea.html_text import table
 from divea.types import Ids
 
 _MOST_EXAMPLES = 3
-"""Entities that a notebook shows."""
+"""The most entities that a notebook shows."""
 
 
 def _no_links() -> Links:

@@ -1,9 +1,9 @@
 """Assigns at most one target to each source, and at most one source to each target.
 
-The pair with the highest score of all lists is assigned first, then the best of the remaining ones, and so
-on. A pair that is the best of both its ends is assigned in any case, and most pairs are. The other lists are
-read once more, without the targets that are taken: little is left of them, and `matching.one_to_one` assigns
-it.
+The pair with the highest score of all lists is assigned first, then the best of the remaining pairs, and so
+on. A pair whose ends are each other's best is therefore always assigned, and most pairs are of this kind. The
+lists of the other sources are read again without the targets that are taken. Little is left of these lists,
+and `matching.one_to_one` assigns the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from divea.types import Ids, Matches, Scores
 
 @dataclass(frozen=True)
 class Assignment:
-    """The assigned pairs, by source id, and what their lists say about them."""
+    """The assigned pairs, in order of source id, and what the ranked lists say about them."""
 
     source: Ids
     target: Ids
@@ -56,7 +56,7 @@ def assign(
 ) -> Assignment:
     """Assign targets to sources.
 
-    With `one_to_one`, no target is assigned twice; otherwise every source gets the first of its list.
+    With `one_to_one`, no target is assigned twice; otherwise every source gets the first target of its list.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def _assign_rest(
     rests = list(blocks.map(partial(_rest, is_taken=is_taken), pieces))
     row = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
     rest = _Rest.joined(rests)
-    # Every pair of all lists has a draw, in the order of source ids and targets.
+    # Every listed pair has a draw of its own, numbered by source id and then by target id.
     before = np.cumsum(ranking.listed, dtype=np.int64) - ranking.listed
     draws = before[row][:, None] + rest.number
     matches = Matches(lists.source[row], rest.target, rest.score, np.zeros(len(row), dtype=bool))
@@ -125,14 +125,14 @@ def _assign_rest(
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """What is left of some lists, with -1 and -inf for empty places."""
+    """What is left of some lists; empty places hold -1 and -inf."""
 
     target: npt.NDArray[np.int32]
     score: Scores
     place: npt.NDArray[np.int32]
-    """The places in the whole lists."""
+    """The place of each target in the whole list."""
     number: npt.NDArray[np.int32]
-    """The places that the targets would have if their list was ordered by id."""
+    """The place that each target would have if the whole list were ordered by target id."""
 
     @classmethod
     def joined(cls, rests: list[_Rest]) -> _Rest:
@@ -171,7 +171,7 @@ def _rest(piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_]) -> _R
     by_id = np.argsort(target, axis=1)
     number = np.empty(target.shape, dtype=np.int32)
     np.put_along_axis(number, by_id, np.arange(target.shape[1], dtype=np.int32)[None], axis=1)
-    # Empty places have target -1, so they would come first, and have no number.
+    # Empty places have target -1 and sort first, so they must not be counted.
     number -= (target < 0).sum(axis=1, dtype=np.int32)[:, None]
     return _Rest(
         compact(target[row, place], -1),

@@ -1,8 +1,8 @@
 """Averages the ranked lists of several iterations.
 
-All lists of a source stand side by side in one row, which is sorted twice: by target, to find the scores of
-the same pair, and by mean score. Sorting plain integers is several times faster than sorting with an order
-to apply elsewhere, so what is sorted carries its place in its lowest bits.
+All lists of a source stand side by side in one row, which is sorted twice: by target, to bring the scores of
+a pair together, and by mean score. Sorting plain integers is several times faster than an argsort, so each
+sort key carries the position of its entry in its lowest bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from divea.types import Ids, Matches, Scores
 _SALT = 0xA7E
 
 _ROWS = 1 << 10
-"""Rows that are averaged together: their arrays stay in the cache of a core."""
+"""Rows that are averaged at a time: few enough for their arrays to stay in the cache of a core."""
 
 _SIGN = np.uint64(1 << 63)
 _NOTHING = np.uint64((1 << 64) - 1)
@@ -38,15 +38,15 @@ def average(
 ) -> Ranking:
     """The mean score of every pair over several iterations, as ranked lists of the latest one's sources.
 
-    A pair that an iteration does not list gets the lowest score of the source's list there, which is the
-    most it can have scored. Equal means are ordered by a draw per target.
+    A pair that an iteration does not list gets the lowest score of the source's list in that iteration,
+    because it cannot have scored more. Equal means are ordered by a random draw per target.
 
     Parameters
     ----------
     history
-        The lists of each iteration. Sources that an iteration does not know have no scores there.
+        The lists of each iteration. A source may be missing from some iterations.
     taken
-        Targets to leave out: anchors that earlier iterations did not know as such.
+        Targets to leave out: those that have become anchors since an earlier iteration.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def _highest_id(matches: Matches) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The lists that an iteration has of some sources."""
+    """The lists of some sources in one iteration."""
 
     width: int
     found: list[tuple[Matches, Rows, Rows]]
-    """Blocks, the lists in them, and the places of their sources."""
+    """Blocks, the rows of the lists in them, and the positions of their sources."""
 
     def at(self, rows: slice) -> tuple[npt.NDArray[np.int32], Scores]:
-        """The targets and scores of some places."""
+        """The targets and scores of the sources at these positions."""
         count = rows.stop - rows.start
         target = np.full((count, self.width), -1, dtype=np.int32)
         score = np.full((count, self.width), -np.inf, dtype=np.float32)
@@ -97,7 +97,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Sources, and the lists that each iteration has of them."""
+    """Some sources, and their lists in each iteration."""
 
     source: Ids
     sides: list[_Side]
@@ -109,7 +109,7 @@ def _piece(history: Sequence[Lists], block: Matches, rows: slice) -> _Piece:
 
 
 def _averaged_piece(piece: _Piece, *, order: _Order, columns: int, folder: Path | None) -> Matches:
-    """The averaged lists of some sources; with a folder, they are kept in a file there."""
+    """The averaged lists of some sources; if a folder is given, they are written to a file in it."""
     count = len(piece.source)
     target = np.full((count, columns), -1, dtype=np.int32)
     mean = np.full((count, columns), -np.inf, dtype=np.float32)
@@ -117,7 +117,7 @@ def _averaged_piece(piece: _Piece, *, order: _Order, columns: int, folder: Path 
         sides = [side.at(rows) for side in piece.sides]
         chosen, means = _averaged(sides, order, columns)
         target[rows, : chosen.shape[1]], mean[rows, : means.shape[1]] = chosen, means
-    # Which lists are mutual is decided when all of them are known.
+    # Mutual matches can only be found once all lists are averaged.
     averaged = Matches(piece.source, target, mean, np.zeros(count, dtype=bool))
     if folder is None:
         return averaged
@@ -134,10 +134,10 @@ def _slices(rows: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class _Order:
-    """A random order of the targets, as numbers that leave their lowest bits to the place in a row."""
+    """A random order of the targets, as numbers whose lowest bits are free for the position in a row."""
 
     number: npt.NDArray[Any]
-    """By target. Targets that are left out and empty places (target -1) have the highest number."""
+    """One per target. Targets that are left out and empty places (target -1) have the highest number."""
     bits: int
 
     @classmethod
@@ -167,8 +167,8 @@ def _averaged(
 def _side_by_side(
     sides: Sequence[tuple[npt.NDArray[np.int32], Scores]],
 ) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
-    """All lists of a source in one row: targets, scores above the list's lowest, and the sum of the
-    lowest.
+    """All lists of a source in one row: the targets, each score minus the lowest of its list, and the sum of
+    these lowest scores.
     """
     target = np.concatenate([target for target, _ in sides], axis=1)
     gain = np.empty(target.shape)
@@ -188,10 +188,10 @@ def _side_by_side(
 def _totals(
     target: npt.NDArray[np.int32], gain: Numbers, lists: int, order: _Order
 ) -> tuple[Places, Numbers, npt.NDArray[np.bool_]]:
-    """The places of each row in random order of their targets, and what each target gains in all lists.
+    """The entries of each row in the random order of their targets, and the total gain of each target.
 
-    Places count from the first row on. The total stands at the first place of a target. Its other places
-    are left out, and so are the places of targets that do not count.
+    Entries are positions in the flattened array. The total of a target stands at its first entry. Its other
+    entries are left out, and so are the entries of targets that do not count.
     """
     key = order.number.take(target)
     key |= np.arange(target.shape[1], dtype=key.dtype)
@@ -203,7 +203,7 @@ def _totals(
     is_left_out = key >= order.number[-1]
     for shift in range(1, lists):
         is_same = (key[:, shift:] ^ key[:, :-shift]) >> order.bits == 0
-        # Masked bits, because zero times -inf is no number.
+        # Bits are masked, because zero times -inf is NaN.
         total[:, :-shift] += (gain[:, shift:].view(np.uint64) & _mask(is_same)).view(np.float64)
         if shift == 1:
             is_left_out[:, 1:] |= is_same
@@ -213,11 +213,11 @@ def _totals(
 def _largest(
     total: Numbers, is_left_out: npt.NDArray[np.bool_], top: int, bits: int
 ) -> tuple[Places, Numbers]:
-    """The places of the largest numbers of each row, and these numbers, largest first, equal ones in order.
+    """The largest numbers of each row and their positions, largest first; equal numbers keep their order.
 
-    The bits of a float that is not negative are an integer with the same order. Sums of a few 32-bit scores
-    do not use the lowest bits of 64, which have room for the place. Rows for which this is not so are sorted
-    in the common way.
+    The bits of a non-negative float, read as an integer, have the same order. Sums of a few 32-bit scores
+    leave the lowest bits of a 64-bit float unused, so the position fits there. Rows for which this does not
+    hold are sorted in the usual way.
     """
     low = np.uint64((1 << bits) - 1)
     number, nothing = total.view(np.uint64), _mask(is_left_out)
@@ -238,10 +238,10 @@ def _largest(
 
 
 def _mask(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-    """All bits set where chosen, none elsewhere."""
+    """All bits are set where chosen, none elsewhere."""
     return np.negative(chosen.astype(np.uint64))
 
 
 def _first_places(rows: npt.NDArray[Any]) -> Places:
-    """The place of the first entry of each row, counted from the first row on, as a column."""
+    """The position of each row's first entry in the flattened array, as a column."""
     return np.arange(len(rows))[:, None] * rows.shape[1]

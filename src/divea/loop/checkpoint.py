@@ -1,4 +1,4 @@
-"""Checkpoints: what a loop hands on from one iteration to the next, so that it can continue from there."""
+"""Checkpoints: what a loop passes on from one iteration to the next, so that it can continue from there."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Checkpoint:
     iteration: int
     division: Division
     pseudo_seeds: Links
-    """Those chosen for the next iteration."""
+    """The pairs chosen for the next iteration."""
     similarity: csr_array | None
     """The similarity weights (Eq. 4); None if the division does not use them."""
     weights: dict[str, float]
     """The weights of the features."""
     scale: float
-    """How much more features count than they would beside perfect structure."""
+    """The factor by which features count more because structure is weak; 1 if it is not."""
     calibration: Calibration | None
     """None before the iteration that calibrates."""
     lists: tuple[Lists, ...] = field(default=(), repr=False)
-    """The ranked lists of the latest iterations, in order, as far as the next one averages over them."""
+    """The ranked lists of the latest iterations that the next one averages over, in order."""
 
 
 class Checkpoints:
-    """Where checkpoints are kept. This one keeps none; that of a run overrides every method.
+    """Stores checkpoints. This class stores none; `RunCheckpoints` overrides every method.
 
-    A fold is that of the cross-validation, from 1; 0 is the main loop.
+    `fold` is the fold of the cross-validation, from 1; 0 is the main loop.
     """
 
     def latest(self, fold: int, task: AlignmentTask) -> Checkpoint | None:
@@ -46,18 +46,18 @@ class Checkpoints:
         """Keep the state after an iteration."""
 
     def division(self, fold: int, iteration: int, task: AlignmentTask) -> Division | None:
-        """The division of an iteration that follows the latest checkpoint, if it was kept."""
+        """The division that was kept for an iteration after the latest checkpoint, if there is one."""
         return None
 
     def keep_division(self, fold: int, iteration: int, division: Division) -> None:
         """Keep the division of an iteration before it is solved."""
 
     def judged(self, fold: int) -> Judged | None:
-        """The pairs that a finished fold judged."""
+        """The judged pairs of a fold; None if the fold has not finished."""
         return None
 
     def keep_judged(self, fold: int, judged: Judged) -> None:
-        """Keep the result of a fold."""
+        """Keep the judged pairs of a finished fold."""
 
 
 NO_CHECKPOINTS = Checkpoints()

@@ -3,7 +3,7 @@
 Seeds that the loop does not see are treated there like any other entity. Assigned pairs with an end in such
 a seed can be judged: they are that seed, or wrong. A logistic regression on features of a pair (its score,
 its margin, how many of its neighbours match each other) predicts whether a pair is correct, and is then
-applied to the pairs that nobody can judge.
+applied to all assigned pairs.
 
 The unit of judgement is an end of a pair. A wrong pair between two entities that both have a counterpart
 would be noticed at either end, and so twice as often as a correct one; each end therefore counts as half a
@@ -28,7 +28,7 @@ from divea.resources.machine import cores
 from divea.types import Ids
 
 FEWEST_PAIRS = 30
-"""Judged pairs below which confidence is not calibrated: a share of fewer says little."""
+"""The fewest judged pairs that confidence is calibrated on."""
 
 _SALT = 0xCA11B
 _BOOTSTRAPS = 100
@@ -44,13 +44,13 @@ class Judged:
     features: Numbers
     is_correct: Numbers
     counts: Numbers
-    """What each pair counts: half for each end in a hidden seed."""
+    """The weight of each pair: half for each end in a hidden seed."""
     seed: npt.NDArray[np.int64]
     """The hidden seed that judges each pair, by number."""
 
     @classmethod
     def join(cls, parts: Sequence[Judged]) -> Judged:
-        """The pairs of several folds, whose seeds are different ones."""
+        """The pairs of several folds, each with hidden seeds of its own."""
         first = np.cumsum([0, *(part.seed.max(initial=-1) + 1 for part in parts)])[:-1]
         return cls(
             np.concatenate([part.features for part in parts]),
@@ -84,14 +84,14 @@ class Calibration:
     def interval(self, features: Numbers, random_seed: int = 0) -> tuple[float, float]:
         """A 90 % interval of the mean confidence of pairs with these features.
 
-        It comes from a Bayesian bootstrap over the seeds that judge: the regression is fitted again, each
-        time with other weights of the seeds.
+        It comes from a Bayesian bootstrap over the hidden seeds: the regression is fitted again several
+        times, with random weights of the seeds.
         """
         if not len(features):
             return float("nan"), float("nan")
         draw = np.random.default_rng([random_seed, _SALT, 1])
         judged = self.judged
-        # The mean over many pairs needs no more of them to be exact to three digits.
+        # More pairs would not change the first three digits of the mean.
         shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
         known = (judged.features - self.mean) / self.deviation
 
@@ -105,7 +105,7 @@ class Calibration:
         means: list[float] = []
         with ThreadPoolExecutor(cores()) as pool:
             while len(means) < _BOOTSTRAPS:
-                # As many draws as there are cores: each has a number for every seed.
+                # Only as many draws at a time as there are cores: each holds a number for every seed.
                 count = min(cores(), _BOOTSTRAPS - len(means))
                 draws = [draw.exponential(size=int(judged.seed.max()) + 1) for _ in range(count)]
                 means += pool.map(mean, draws)
@@ -114,15 +114,15 @@ class Calibration:
 
 
 def threshold_for(precision: float, confidence: Numbers) -> float:
-    """The lowest threshold at which the pairs above it have this expected precision.
+    """The lowest threshold such that the pairs at or above it have this expected precision.
 
-    It is lower than the precision itself, because most pairs above it are more certain. Infinite if no pair
-    is certain enough.
+    It is usually lower than the precision, because most pairs above it are more certain. It is infinite if
+    no pair is certain enough.
 
     Parameters
     ----------
     confidence
-        That of every assigned pair.
+        The confidence of every assigned pair.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def threshold_for(precision: float, confidence: Numbers) -> float:
     # Pairs of equal confidence are taken together or not at all: their order must not matter.
     ascending, counts = np.unique(confidence, return_counts=True)
     descending, counts = ascending[::-1], counts[::-1]
-    # If each pair is correct with its confidence, their running mean is the precision.
+    # The running mean of the confidence is the expected precision.
     enough = np.flatnonzero(np.cumsum(descending * counts) >= precision * np.cumsum(counts))
     return float(descending[enough[-1]]) if len(enough) else float("inf")
 
@@ -175,7 +175,7 @@ def pair_features(
     features
         Features of the entities, such as names.
     names
-        The names of features that score pairs: one more column for each. It is 0 if an iteration leaves the
+        The names of features that score pairs. Each adds a column, which is 0 if the iteration left the
         feature out.
     """
     listed = {item.name: item.scores for item in features if isinstance(item, PairScores)}
@@ -208,7 +208,7 @@ def judge(features: Numbers, assignment: Assignment, hidden: Links) -> Judged:
     Parameters
     ----------
     features
-        Those of all assigned pairs.
+        The figures of all assigned pairs, as `pair_features` returns them.
     """
     source, target = assignment.source, assignment.target
     by_source, by_target = _seed_of(source, hidden.source), _seed_of(target, hidden.target)
@@ -230,7 +230,7 @@ def _seed_of(ids: Ids, seeds: Ids) -> npt.NDArray[np.int64]:
 
 
 def calibrate(judged: Judged) -> Calibration | None:
-    """Fit confidence to pairs that seeds judge; None if they are too few.
+    """Fit confidence to pairs that seeds judge; None if there are too few.
 
     >>> from divea.loop.assignment import assign
     >>> from divea.loop.lists import Lists, rank

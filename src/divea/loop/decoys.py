@@ -31,13 +31,13 @@ COLUMNS = ("features", "features up to 10", "structure", "matching neighbours", 
 """What confidence is learned from, one column each."""
 
 MOST_SURE = 5_000
-"""Sure pairs that are learned from; more say no more."""
+"""The most sure pairs that are learned from; more would add little."""
 
 LEAST_AGREEMENT = 0.7
-"""Share of the pairs that features are sure of which structure must prefer to their decoys; .5 is chance."""
+"""The share of sure pairs (by features) that structure must prefer to their decoys; .5 is chance."""
 
 MOST_COMPARED = 10
-"""Targets of a source that are compared by structure to find its decoy."""
+"""The most targets of a source that are compared by structure to find its decoy."""
 
 _ROUNDS = 100
 _SALT = 0xDEC0
@@ -48,7 +48,7 @@ Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What can be said about any pair of entities."""
+    """The evidence that any pair of entities can be judged by."""
 
     task: AlignmentTask
     listed: csr_array
@@ -58,7 +58,7 @@ class _Evidence:
     """The assigned pairs and the seeds."""
 
     def columns(self, pairs: Pairs) -> Numbers:
-        """Features of pairs, one column per feature."""
+        """What confidence is learned from, for each pair; see `COLUMNS`."""
         listed = scores_at(self.listed, *pairs) / TEMPERATURE
         structure = self.structure.similarity(*pairs) / TEMPERATURE
         support, possible = neighbour_support(pairs, self.matched, self.task)
@@ -81,12 +81,14 @@ def calibrate_without_seeds(
     structure: Structure,
     random_seed: int = 0,
 ) -> tuple[Calibration | None, Numbers]:
-    """A calibration, None if too few pairs are sure; and the features of each assigned pair.
+    """A calibration, and the columns of each assigned pair that it applies to.
+
+    The calibration is None if too few pairs are sure, or if structure does not confirm them.
 
     Parameters
     ----------
     features
-        Those of the last iteration.
+        The features of the last iteration.
     structure
         Similarity by structure, of pairs that it did not start from.
     """
@@ -113,8 +115,8 @@ def calibrate_without_seeds(
 def _sure(
     assigned: Pairs, listed: csr_array, structure: Structure, task: AlignmentTask, random_seed: int
 ) -> tuple[Pairs, npt.NDArray[np.bool_]]:
-    """A sample of the assigned pairs that features or structure are sure of on their own, and whether
-    features are.
+    """A sample of the assigned pairs that features or structure alone are sure of, and whether features are
+    sure of each.
     """
     named = sure_pairs((PairScores("all", *all_ids(task), listed),))
     width = listed.shape[1]
@@ -135,7 +137,7 @@ def _agree(
 ) -> bool:
     """Whether structure prefers the pairs that features are sure of to their decoys.
 
-    If it does not, the features may be wrong, and nothing can be learned from what they are sure of.
+    If it does not, the features may be wrong, and nothing can be learned from their sure pairs.
 
     Parameters
     ----------
@@ -152,8 +154,8 @@ def _agree(
 
 
 def _decoys(sure: Pairs, evidence: _Evidence) -> tuple[Pairs, npt.NDArray[np.int64]]:
-    """For the sources of sure pairs, the best of the targets that are left over, and the position of the
-    sure pair.
+    """The decoys: the source of each sure pair with the best target that is left over; and the position of
+    the sure pair.
     """
     listed = evidence.listed[sure[0]]
     row = np.repeat(np.arange(len(sure[0])), np.diff(listed.indptr))
@@ -165,15 +167,15 @@ def _decoys(sure: Pairs, evidence: _Evidence) -> tuple[Pairs, npt.NDArray[np.int
     row, source, target = row[other], source[other], target[other]
     if not len(row):
         return (source, target), row
-    # Left over are the targets of pairs that nothing is sure of, and those that are not assigned. Where all
-    # targets of a source are taken, one of those must do: such a decoy is harder to tell from a match.
+    # Targets of seeds and of sure pairs are taken; all others are left over. If all targets of a source are
+    # taken, its decoy is one of them, which is harder to tell from a match.
     is_taken = np.zeros(evidence.task.target.num_entities, dtype=bool)
     is_taken[sure[1]] = True
     is_taken[evidence.task.seeds.target] = True
     score = scores_at(evidence.listed, source, target)
     ties = tie_breakers(evidence.task.target.num_entities, evidence.structure.random_seed, "target")
     order = np.lexsort((ties[target], -score, is_taken[target], row))
-    # Structure is compared for the most promising ones only, because that is the slow part.
+    # Only the most promising targets are compared by structure, because that is slow.
     kept = order[_rank(row[order]) < MOST_COMPARED]
     row, source, target = row[kept], source[kept], target[kept]
     score = score[kept] + evidence.structure.similarity(source, target)
@@ -190,7 +192,7 @@ def _rank(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _counts(is_correct: Numbers, share: float) -> Numbers:
-    """What each example counts, so that correct ones have this share of all."""
+    """The weight of each example, such that correct ones have this share of the total."""
     correct = is_correct.mean()
     return np.where(is_correct > 0, share / max(correct, 1e-9), (1 - share) / max(1 - correct, 1e-9))
 

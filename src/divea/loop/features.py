@@ -1,4 +1,4 @@
-"""The features of a loop: computed once or in every iteration, and weighted by what known pairs say."""
+"""The features of a loop: computed once or in every iteration, with weights learned from known pairs."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from divea.graphs.features import FeatureRows, Features, PairScores, beside_stru
 from divea.wording import worded
 
 Keep = Callable[[str, str, Callable[[], FeatureRows | None]], FeatureRows | None]
-"""Returns the feature of this name that was made from this, or computes and keeps it."""
+"""Returns the stored feature with this name and this checksum of its inputs, or computes and stores it."""
 
 DEFAULT_WEIGHT_OF_STRUCTURE = 1.0
 
 GOOD_STRUCTURE = 0.7
-"""The weight of similarity by structure (`Structure.weight`) from which on it needs no correction. Where it
-is lower, other features count more. `benchmarks run structure_judges` has the weight of several pairs."""
+"""The weight of structural similarity (`Structure.weight`) at which features need no correction. Below it,
+features count more. `benchmarks run structure_judges` measures the weight on several pairs of graphs."""
 
 HIGHEST_SCALE = 3.0
 
 
 @dataclass(frozen=True)
 class Computing:
-    """Where features are computed, and what keeps them."""
+    """The device and the memory for computing features, and what stores them."""
 
     device: str = "cpu"
     memory: int | None = None
     """Bytes that a structural feature may take on the device; None for its own limit."""
     keep: Keep | None = None
-    """Keeps features that are expensive to compute."""
+    """Stores features that are expensive to compute."""
 
 
 HERE = Computing()
-"""On the CPU, without keeping anything."""
+"""On the CPU, without storing anything."""
 
 
 class LoopFeatures:
@@ -56,9 +56,9 @@ class LoopFeatures:
         self.weights: dict[str, float] = {}
         """The latest weight of each feature."""
         self.scale = 1.0
-        """How much more features count than they would beside perfect structure."""
+        """The factor by which features count more because structure is weak; 1 if it is not."""
         self._structure: tuple[tuple[Links, Links], Structure] | None = None
-        """The latest one, and the known pairs that it started from."""
+        """The known pairs that the latest structure started from, and that structure."""
 
     def restore(self, weights: dict[str, float], scale: float) -> None:
         """Continue with what an earlier iteration learned; the features themselves are computed again."""
@@ -72,9 +72,9 @@ class LoopFeatures:
         visible
             The task with the seeds that the iteration may see.
         pseudo_seeds
-            Those of the previous iteration, none in the first one.
+            The pseudo-seeds of the previous iteration; none in the first.
         hidden
-            Seeds that the iteration must not see, but that may judge what it sees.
+            Seeds that the iteration must not see. They may only judge structural features.
         """
         known = visible.seeds.union(_apart_from(pseudo_seeds, hidden))
         for made in self._made:
@@ -116,7 +116,7 @@ class LoopFeatures:
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """The names of the features that score pairs, whatever their weights."""
+        """The names of all features that score pairs, even of those with a weight of 0."""
         return tuple(name for name, item in self._computed.items() if isinstance(item, PairScores))
 
     @property
@@ -155,7 +155,7 @@ class LoopFeatures:
 
     def _compute(self, made: Feature, known: Links) -> FeatureRows | None:
         found = self._computed_or_kept(made, known)
-        # Everything that lists pairs by features, such as the sure pairs, lists none that is rejected.
+        # Nothing that is derived from features, such as the sure pairs, may contain a rejected pair.
         return found.without(self._task.rejected) if isinstance(found, PairScores) else found
 
     def _computed_or_kept(self, made: Feature, known: Links) -> FeatureRows | None:
@@ -182,7 +182,7 @@ def _weights_of(features: Features, judges: Links, default: float) -> dict[str, 
 
 
 def _scale_of_features(weight: float) -> float:
-    """How much more features count, given the weight of structure.
+    """The factor by which features count more, given the weight of structure.
 
     >>> _scale_of_features(0.9), _scale_of_features(0.35), _scale_of_features(0.0)
     (1.0, 2.0, 3.0)
@@ -191,13 +191,13 @@ def _scale_of_features(weight: float) -> float:
 
 
 def _apart_from(pairs: Links, hidden: Links) -> Links:
-    """The pairs without an end in a hidden one."""
+    """The pairs that share no entity with a hidden seed."""
     free = ~np.isin(pairs.source, hidden.source) & ~np.isin(pairs.target, hidden.target)
     return Links.from_pairs(pairs.pairs[free])
 
 
 def starting_pairs(task: AlignmentTask, features: Features) -> Links:
-    """What features are sure of. Raises InputError if there is nothing to start from."""
+    """The pairs that features are sure of. Raises InputError if there is nothing to start from."""
     pairs = sure_pairs(features)
     if not len(pairs) and not len(task.seeds):
         advice = worded(

@@ -1,8 +1,8 @@
 """The ranked lists of an iteration, in blocks.
 
-All lists together are the largest data of a run. They stay in blocks of sources, which are files of the run
-directory, and are worked on one block at a time, wherever that is done. What the loop needs of all sources at
-once is small: the leaders of each list, and the best score of each target.
+The ranked lists are the largest data of a run. They stay in blocks of sources, usually files in the run
+directory, and are processed in pieces, in threads, worker processes or on a cluster. What the loop needs of
+all sources at once is small: the leaders of each list, and the best score of each target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _ROWS = 1 << 13
-"""The most lists of a piece of work."""
+"""The most lists in a piece of work."""
 
 
 class Mapper(Protocol):
@@ -37,7 +37,7 @@ class Mapper(Protocol):
 
 @dataclass(frozen=True)
 class Blocks:
-    """Where lists are worked on, and where new ones are kept."""
+    """How ranked lists are processed, and where new lists are stored."""
 
     map: Mapper = in_threads
     folder: Path | None = None
@@ -49,8 +49,8 @@ IN_MEMORY = Blocks()
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The ranked lists of all unmatched sources, in blocks. A row is the place of a source among all of them,
-    in order of their ids.
+    """The ranked lists of all unmatched sources, in blocks. The row of a source is its rank by id among all
+    of them.
 
     >>> first = Matches(np.array([7]), np.array([[3, 5]]), np.float32([[.9, .4]]), np.array([True]))
     >>> second = Matches(np.array([2]), np.array([[4]]), np.float32([[.8]]), np.array([True]))
@@ -65,17 +65,17 @@ class Lists:
 
     @classmethod
     def of(cls, found: Sequence[Matches]) -> Lists:
-        """From the matches of each subtask. A source is unmatched in one of them only."""
+        """Make lists from the matches of each subtask. A source is unmatched in only one of them."""
         return cls(tuple(found), np.arange(len(found), dtype=np.int32))
 
     @cached_property
     def _starts(self) -> Rows:
-        """The number of lists before each block, and in all."""
+        """The number of lists before each block, and the total."""
         return np.cumsum([0, *(len(block) for block in self.blocks)])
 
     @cached_property
     def _order(self) -> Rows:
-        """For each row, its place if all blocks stand one after the other."""
+        """For each row, the position of its list if all blocks are concatenated."""
         return np.argsort(_joined([block.source for block in self.blocks], np.int32))
 
     @cached_property
@@ -110,7 +110,7 @@ class Lists:
         return int(self._starts[-1])
 
     def pieces(self) -> list[tuple[int, slice]]:
-        """The lists in pieces of similar size: a block, and the lists of it."""
+        """The lists in pieces of limited size: the number of a block, and some of its lists."""
         return [
             (number, slice(first, min(first + _ROWS, len(block))))
             for number, block in enumerate(self.blocks)
@@ -118,7 +118,8 @@ class Lists:
         ]
 
     def locate(self, sources: Ids) -> Iterator[tuple[Matches, Rows, Rows]]:
-        """The blocks that have lists of some sources, with these lists and the places of their sources.
+        """The blocks with lists of these sources, each with the rows of the lists in it and the positions of
+        their sources.
 
         Sources without a list are left out.
 
@@ -141,7 +142,7 @@ class Lists:
             yield self.blocks[number], row_in_block[members], known[members]
 
     def between(self, first: int, last: int) -> list[tuple[Matches, slice]]:
-        """The parts of the blocks that lie between two places, if all blocks stand one after the other."""
+        """The parts of the blocks that lie between two positions, if all blocks are concatenated."""
         start = int(np.searchsorted(self._starts, first, side="right")) - 1
         end = int(np.searchsorted(self._starts, last, side="left"))
         parts = zip(self.blocks[start:end], self._starts[start:end].tolist(), strict=True)
@@ -152,12 +153,12 @@ class Lists:
         ]
 
     def merged(self) -> Matches:
-        """All lists in one array, by row: for evaluation, and wherever they are few."""
+        """All lists in one array, by row; for evaluation, and where there are few lists."""
         lists, order = stacked([(block, slice(None)) for block in self.blocks]), self._order
         return Matches(lists.source[order], lists.target[order], lists.score[order], lists.mutual[order])
 
     def remove(self) -> None:
-        """Remove the temporary files of averaged lists: no other process can open them any more."""
+        """Remove the temporary files of averaged lists; afterwards no other process can open them."""
         for block in self.blocks:
             if isinstance(block, MappedMatches) and is_temporary(block.path.name):
                 block.path.unlink(missing_ok=True)
@@ -167,7 +168,7 @@ NO_LISTS = Lists.of([])
 
 
 def stacked(parts: Sequence[tuple[Matches, slice]]) -> Matches:
-    """Parts of blocks in one array, one after the other. Narrower ones are filled up with empty places."""
+    """Parts of blocks, concatenated. Narrower parts are padded with empty places."""
     lists = [
         Matches(block.source[at], block.target[at], block.score[at], block.mutual[at]) for block, at in parts
     ]
@@ -186,7 +187,7 @@ def stacked(parts: Sequence[tuple[Matches, slice]]) -> Matches:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Lists, and what is known of them without reading them again. Arrays have an entry for each row."""
+    """Lists, and a summary that saves reading them again. Arrays have an entry per row or per target."""
 
     lists: Lists
     best: Ids
@@ -197,7 +198,7 @@ class Ranking:
     listed: Ids
     """The number of targets."""
     is_ahead: npt.NDArray[np.bool_]
-    """Whether no other target of the list has the first one's score, or a higher one."""
+    """Whether the first target has a higher score than every other target of the list."""
     best_score: Scores
     """For each target, the best score that any list gives it; -inf if none has it."""
     is_contested: npt.NDArray[np.bool_]
@@ -213,14 +214,14 @@ class Ranking:
 
 
 def rank(lists: Lists, blocks: Blocks = IN_MEMORY, draw: Callable[[int], Rows] | None = None) -> Ranking:
-    """Read the leaders of all lists.
+    """Read all lists once and summarise them.
 
     Parameters
     ----------
     draw
-        Returns a random order of so many rows. With it, a list is mutual if no other list has a better score
-        for its first target, and among several, the first in this order. Without it, lists say themselves
-        which are mutual.
+        Returns a random order of a number of rows. With it, a list is mutual if no other list has a better
+        score for its first target; of several such lists, the first in this order is. Without it, `mutual`
+        is taken from the lists.
 
     Examples
     --------
@@ -244,7 +245,7 @@ def rank(lists: Lists, blocks: Blocks = IN_MEMORY, draw: Callable[[int], Rows] |
         best[rows], leaders[rows], listed[rows] = piece.best, piece.leaders, piece.listed
         mutual[rows], is_ahead[rows] = piece.mutual, piece.is_ahead
         before, score = best_score[piece.target], piece.best_score
-        # A score of -inf counts as contested from the start, which costs no more than reading a list again.
+        # A best score of -inf always counts as contested; all it costs is that a list is read again.
         is_contested[piece.target] = np.where(
             score == before, True, np.where(score > before, piece.is_contested, is_contested[piece.target])
         )
@@ -256,7 +257,7 @@ def rank(lists: Lists, blocks: Blocks = IN_MEMORY, draw: Callable[[int], Rows] |
 
 @dataclass(frozen=True, eq=False)
 class _Leaders:
-    """What is known of a piece of the lists, and of the targets that they have."""
+    """The summary of a piece of the lists, and of the targets in them."""
 
     best: Ids
     leaders: Scores
@@ -291,7 +292,7 @@ def _leaders(piece: tuple[Matches, slice]) -> _Leaders:
 
 
 def _numbered(ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
-    """The distinct ids in order, and the position of each id among them; faster than by sorting."""
+    """The distinct ids in order, and the position of each id among them; faster than sorting."""
     most = int(ids.max(initial=-1)) + 1
     is_used = np.zeros(most, dtype=bool)
     is_used[ids] = True
@@ -304,11 +305,11 @@ def _numbered(ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
 def _mutual(
     best: Ids, score: Scores, best_score: Scores, draw: Callable[[int], Rows]
 ) -> npt.NDArray[np.bool_]:
-    """Rows that are the best source of their first target; of rows that tie for a target, one at random."""
+    """Whether each row is the best source of its first target; of rows that tie, a random one is."""
     mutual = np.zeros(len(best), dtype=bool)
     row = np.flatnonzero(best >= 0)
     row = row[score[row] == best_score[best[row]]]
-    # The last of equal targets stays, which is the first one before the order was reversed.
+    # The last row written for a target wins, so the order is reversed to let the first row win.
     shuffled = row[draw(len(row))[::-1]]
     winner = np.empty(len(best_score), dtype=np.int64)
     winner[best[shuffled]] = shuffled

@@ -1,12 +1,12 @@
 """The progressive loop (Algorithm 1 of the paper): divide, solve, learn, and repeat.
 
-Every iteration divides the task with what the previous one learned and has the subtasks solved. The result
+Every iteration divides the task, using what the previous one learned, and solves the subtasks. The result
 becomes pseudo-seeds, which the next iteration's models learn from, and similarity weights, which keep
-promising candidates in.
+promising candidates in their subtasks.
 
 Confidence is calibrated on seeds that the loop does not see. With many seeds, all iterations but the last run
-without some of them. With few seeds, cross-validation repeats the loop without each fold of the seeds first,
-and the main loop has them all.
+without some of them. With few seeds, cross-validation first repeats the loop without each fold of the seeds;
+the main loop then uses all of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Work:
     """The task with the seeds that this iteration may see."""
     subtasks: tuple[Subtask, ...]
     pseudo_seeds: Links
-    """Those that the previous iteration chose; in the first one, those that features are sure of."""
+    """The pairs that the previous iteration chose; in the first one, those that features are sure of."""
     features: Features = ()
     """The features of all entities, with their weights."""
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Iteration:
     number: int
     division: Division
     pseudo_seeds: Links
-    """Those chosen for the next iteration; none in the last one."""
+    """The pairs chosen for the next iteration; none after the last one."""
     lists: Lists = field(repr=False)
     """The ranked lists, averaged with those of earlier iterations."""
 
@@ -92,7 +92,7 @@ Observer = Callable[[Iteration], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the loop, in ids."""
+    """The result of the loop, in entity ids."""
 
     ranking: Ranking = field(repr=False)
     """The ranked targets of every unmatched source."""
@@ -139,11 +139,11 @@ def run_loop(
     observe
         Called with what each iteration found.
     computing
-        Where features are computed, and what keeps them.
+        The device and the memory for computing features, and what stores them.
     checkpoints
-        Where the state after each iteration is kept. The loop continues from the latest one.
+        Stores the state after each iteration. The loop continues from the latest one.
     blocks
-        Where ranked lists are worked on and kept. The caller removes the lists of the outcome.
+        Processes ranked lists, and says where to store them. The caller removes the lists of the outcome.
     """
     calibration = _cross_validated(task, settings, solve, computing, checkpoints, blocks)
     visible, held_back = task, Links.from_pairs([])
@@ -222,7 +222,7 @@ def _cross_validated(
 
 
 def _require_columns(judged: Judged, columns: int) -> None:
-    """Raise InputError if judged pairs have other columns: they may come from a checkpoint."""
+    """Raise InputError if judged pairs, perhaps from a checkpoint, have another number of columns."""
     if judged.features.shape[1] != columns:
         raise InputError("the checkpoints are those of another run: they have other columns")
 
@@ -238,7 +238,7 @@ def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration |
 
 
 class _Loop:
-    """The state of a loop: what each iteration hands on to the next."""
+    """The state of a loop: what each iteration passes on to the next."""
 
     def __init__(
         self,
@@ -259,11 +259,11 @@ class _Loop:
         self._history = _History(settings)
         self._division: Division | None = None
         self.features: Features = ()
-        """Those of the latest iteration."""
+        """The features of the latest iteration."""
         self.pseudo_seeds = Links.from_pairs([])
-        """Those chosen for the next iteration; none after the last one."""
+        """The pairs chosen for the next iteration; none after the last one."""
         self._known = self.pseudo_seeds
-        """Those that the latest iteration learned from."""
+        """The pseudo-seeds that the latest iteration learned from."""
         self.ranking = rank(NO_LISTS)
         """The ranked lists of the latest iteration, averaged with those before it."""
 
@@ -281,7 +281,7 @@ class _Loop:
         return checkpoint.calibration
 
     def checkpoint(self, calibration: Calibration | None = None) -> Checkpoint:
-        """The state after the latest iteration, with what `run_loop` has calibrated."""
+        """The state after the latest iteration, with the calibration of `run_loop` if there is one."""
         return Checkpoint(
             self.number - 1,
             self.division,
@@ -336,7 +336,7 @@ class _Loop:
         return self._division
 
     def remove_lists(self) -> None:
-        """Remove the averaged lists of the latest iteration: the next one makes others."""
+        """Remove the averaged lists of the latest iteration; the next iteration makes new ones."""
         self.ranking.lists.remove()
         self.ranking = rank(NO_LISTS)
 
@@ -365,18 +365,18 @@ class _Loop:
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """The names of all features that score pairs, also of those that the latest iteration left out."""
+        """The names of all features that score pairs, including those that the latest iteration left out."""
         return self._features.score_names
 
     def calibrated_without_seeds(self, task: AlignmentTask) -> tuple[Calibration | None, Numbers]:
-        """A calibration by decoys, None if too few pairs are sure, and the columns that it needs."""
+        """A calibration on decoys, None if it is not possible, and the columns that it applies to."""
         structure = self._features.structure(task, self._known)
         random_seed = self._settings.random_seed
         return calibrate_without_seeds(self.assignment(), task, self.features, structure, random_seed)
 
 
 class _History:
-    """The lists of the latest iterations that had the same model: scores of two models do not compare."""
+    """The lists of the latest iterations with the same model: scores of two models are not comparable."""
 
     def __init__(self, settings: Settings):
         self._settings = settings

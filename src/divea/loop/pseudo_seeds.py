@@ -15,7 +15,7 @@ from divea.types import Matches
 
 
 def choose_pseudo_seeds(matches: Matches, *, threshold: float, random_seed: int = 0) -> Links:
-    """One-to-one pairs from the matches of all subtasks.
+    """Choose one-to-one pairs from the matches of all subtasks.
 
     >>> both = np.array([True, True])
     >>> matches = Matches(np.array([0, 1]), np.array([[7], [7]]), np.float32([[.9], [.8]]), both)

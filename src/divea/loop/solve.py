@@ -42,7 +42,7 @@ def solve(
     Parameters
     ----------
     features
-        Those of all entities of the subtasks, at least.
+        They must cover all entities of the subtasks.
     random_seeds
         One per subtask; see `subtask_random_seed`.
     top
@@ -71,7 +71,7 @@ def _match(
 ) -> Matches:
     """The ranked candidates of the unmatched entities; `inner` is the subtask as a task of its own."""
     # Context entities compete, so that a candidate that matches one of them is not forced upon an unmatched
-    # entity. The subtask's own seeds decide who is an anchor: the task may know seeds that it must not see.
+    # entity. The subtask's own seeds decide what is an anchor: the task may have seeds it must not see.
     competing = np.setdiff1d(subtask.source_entities, subtask.seeds.source, assume_unique=True)
     found = match(
         embeddings,
@@ -91,7 +91,7 @@ def _match(
 
 
 def _top_sums(subtask: Subtask, embeddings: Embeddings, nearest: int, memory: int) -> npt.NDArray[np.float32]:
-    """Eq. 3 for every candidate; zeros if it is not asked for."""
+    """Eq. 3 for every candidate; zeros if `nearest` is 0 or nothing is unmatched."""
     if not nearest or not len(subtask.unmatched):
         return np.zeros(len(subtask.candidates), dtype=np.float32)
     candidates = np.searchsorted(subtask.target_entities, subtask.candidates)
@@ -105,7 +105,7 @@ def _top_sums(subtask: Subtask, embeddings: Embeddings, nearest: int, memory: in
 def with_pseudo_seeds(
     subtask: Subtask, task: AlignmentTask, pseudo_seeds: Links, features: Features = ()
 ) -> AlignmentTask:
-    """The subtask as a task of its own, with pseudo-seeds as seeds and its part of the features."""
+    """The subtask as a task of its own: pseudo-seeds are seeds, and features are those of its entities."""
     local = subtask.local(task)
     inside = contains(subtask.source_entities, pseudo_seeds.source)
     inside &= contains(subtask.target_entities, pseudo_seeds.target)
@@ -118,7 +118,7 @@ def with_pseudo_seeds(
 
 
 def subtask_random_seed(run_random_seed: int, iteration: int, subtask: int) -> int:
-    """A random seed that depends on the arguments alone, not on who solves the subtask or when.
+    """A random seed that depends on the arguments alone, not on where or when the subtask is solved.
 
     >>> subtask_random_seed(0, 1, 2) == subtask_random_seed(0, 1, 2) != subtask_random_seed(0, 2, 1)
     True

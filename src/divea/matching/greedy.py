@@ -153,7 +153,7 @@ class _Lists:
         """The target and the score of the proposal that each row makes in its given turn; -1 for none."""
         place = self._flat(rows, turn)
         score = self.score.take(place)
-        # A row in its own order needs another one from here on if the next score is the same.
+        # A row that proposes in list order must be put in order by draws if the next score is the same.
         later = np.flatnonzero((turn + 1 < self.width) & ~self._is_ordered[rows])
         following = place[later] + 1
         is_tied = (self.score.take(following) == score[later]) & (self.target.take(following) >= 0)
@@ -197,8 +197,8 @@ class _Lists:
         """The draw of every pair."""
         numbers = _numbers(self._source, self.target) if self._numbers is None else self._numbers
         draws = np.empty(self.target.shape)
-        # Draws come in chunks, and the numbers of a row follow each other: in this order, a chunk is needed
-        # by few blocks of rows, whatever the order of the rows.
+        # Draws come in chunks, and the numbers of a row are consecutive: in this order, a chunk is needed by
+        # few blocks of rows, whatever the order of the rows.
         by_number = np.argsort(numbers.max(axis=1))
 
         def fill(block: slice) -> None:
@@ -215,7 +215,7 @@ def _numbers(source: Ids, target: npt.NDArray[np.int32]) -> Rows:
     by_source = np.argsort(source, kind="stable")
     first = np.empty(len(listed), dtype=np.int64)
     first[by_source] = np.cumsum(listed[by_source]) - listed[by_source]
-    # Empty places are target -1, so they come first, and have no number of their own.
+    # Empty places have target -1 and sort first, so they must not be counted.
     place = np.arange(target.shape[1]) - (target.shape[1] - listed)[:, None]
     numbers = np.empty(target.shape, dtype=np.int64)
     np.put_along_axis(numbers, np.argsort(target, axis=1), first[:, None] + place, axis=1)
@@ -223,9 +223,9 @@ def _numbers(source: Ids, target: npt.NDArray[np.int32]) -> Rows:
 
 
 def _draws_with(numbers: Rows, random_seed: list[int]) -> npt.NDArray[np.float64]:
-    """The draws with these numbers: those of `np.random.default_rng(random_seed).random(most)` at them.
+    """The draws with these numbers, as `np.random.default_rng(random_seed).random(most)` has them.
 
-    Draws are made in chunks, and only chunks that hold one of the numbers. Places without a pair, whose
+    Draws are made in chunks, and only in chunks that hold one of the numbers. Places without a pair, whose
     number may be negative, get any draw.
     """
     wanted = np.maximum(numbers, 0).ravel()

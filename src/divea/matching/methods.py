@@ -54,10 +54,10 @@ def match(
     sources, candidates
         Ids of the entities to match: rows of the two embeddings.
     features
-        What is added to the cosine similarity of the embeddings, each times its weight. Their rows are those
-        of the embeddings.
+        Features that are added to the cosine similarity of the embeddings, each times its weight. Their rows
+        are those of the embeddings.
     rejected
-        Pairs of ids that are no candidates. With Sinkhorn, other pairs get their share.
+        Pairs of ids that must not be matched. With Sinkhorn, other pairs get their share.
     method
         A name in `METHODS`: cosine, csls or sinkhorn.
     random_seed

@@ -77,7 +77,7 @@ class AddedScores:
     """Scores of single pairs that are added to blocks of similarities."""
 
     starts: Tensor
-    """Where the pairs of each row start, with the number of pairs as one entry more."""
+    """Where the pairs of each row start, followed by the number of pairs."""
     columns: Tensor
     values: Tensor
 
@@ -114,7 +114,7 @@ class AddedScores:
 
 @dataclass(frozen=True)
 class ExcludedPairs:
-    """Pairs that are no candidates, by the numbers of their rows and columns."""
+    """Pairs that must not be matched, by the numbers of their rows and columns."""
 
     rows: Tensor
     """In ascending order, on the host."""
@@ -122,7 +122,7 @@ class ExcludedPairs:
 
     @classmethod
     def of(cls, pairs: Links, rows: Ids, columns: Ids, device: torch.device | str) -> Self:
-        """Those of the pairs that have an id among the rows, which are sorted, and one among the columns."""
+        """The pairs with one end among the rows, which are sorted, and the other among the columns."""
         by_id = np.argsort(columns)
         kept = contains(rows, pairs.source) & contains(columns[by_id], pairs.target)
         row = np.searchsorted(rows, pairs.source[kept])
@@ -195,7 +195,7 @@ def csls_blocks(
     for first, block in cosine_blocks(source, target, memory, added):
         source_mean = _mean_of_top(block, neighbours)
         block.mul_(2).sub_(target_mean).sub_(source_mean[:, None])
-        # The means are those of all pairs: few are excluded, and a mean must be finite.
+        # The means include excluded pairs: there are few of them, and a mean must be finite.
         yield first, block if excluded is None else excluded.remove_from(block, first)
 
 

@@ -87,7 +87,7 @@ def sparse_sinkhorn(
 
 
 def _largest(rows: Tensor) -> Tensor:
-    """The largest entry of each row; a finite number also if all pairs of a row are excluded."""
+    """The largest entry of each row; a finite number even if all pairs of a row are excluded."""
     return rows.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(rows.dtype).min)
 
 

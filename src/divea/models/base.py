@@ -167,7 +167,7 @@ def _checked_options(path: str, options_type: type[Any], options: Any) -> Any:
         if option not in known:
             raise InputError(f"{path}.{option}: unknown setting; {path} has {', '.join(known)}")
     try:
-        # From JSON, because strict validation of Python values takes a dataclass's instances only.
+        # From JSON, because strict validation of Python values accepts only instances of a dataclass.
         return TypeAdapter(options_type).validate_json(json.dumps(options), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]

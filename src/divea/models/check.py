@@ -16,11 +16,11 @@ _RANDOM_SEED = 3
 
 
 def check_model(model: Model, *, device: str = "cpu") -> None:
-    """Raises AssertionError, with the reason in one sentence, if the model breaks the contract of models.
+    """Raise AssertionError with a plain sentence if the model breaks the contract of models.
 
     A model that passes can be used in a run like the built-in ones:
 
-    * It returns a finite vector for every entity of any task, also without seeds or without triples.
+    * It returns a finite vector for every entity of any task, even without seeds or without triples.
     * The same task and random seed give the same embeddings.
     * It finds a planted alignment.
     * It depends neither on the order of triples nor on the ids of entities.

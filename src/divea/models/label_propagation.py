@@ -99,7 +99,7 @@ class _Propagation:
     def __init__(self, task: AlignmentTask, options: LabelPropagationOptions, random_seed: int, device: str):
         self.graph, self.options = StackedGraph([task], device), options
         self._projected, self._heads = 0, (options.rounds - 1) * options.draft_heads + options.heads
-        """The heads that are done, and all heads, over all rounds."""
+        """The number of heads that are done, and of all heads, over all rounds."""
         self.generator = torch.Generator(device).manual_seed(random_seed)
         self.edges = self.graph.typed_edges
         node, relation, neighbour = self.graph.triple_columns

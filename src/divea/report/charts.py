@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 18, 34
 _MOST_NUMBERS = 24
-"""Bars up to which each has its number above it."""
+"""The most bars of a chart that has a number above each bar."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Bar:
     name: str
     value: float
     note: str
-    """What the bar says when it is pointed at."""
+    """The tooltip of the bar."""
 
 
 def line_chart(lines: Sequence[Line], x_name: str, marker: float) -> Markup:
-    """Lines over 0 to 1 on both axes, with a marker that the page can move.
+    """A chart of lines from 0 to 1 on both axes, with a marker that the page can move.
 
     Parameters
     ----------
     lines
-        All with the same number of values, evenly spaced from 0 to 1.
+        The lines, all with the same number of values, evenly spaced from 0 to 1.
     marker
         The place of the vertical line, from 0 to 1.
     """
@@ -72,7 +72,7 @@ def _path(line: Line) -> str:
 
 
 def bar_chart(bars: Sequence[Bar], highest: float | None = None) -> Markup:
-    """Upright bars with their names below.
+    """A chart of vertical bars with their names below.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Shares:
-    """The share of entities that were matched, by something that they have."""
+    """The share of entities that were matched, grouped by something that they have."""
 
     by: str
     bars: list[Bar]
@@ -62,7 +62,7 @@ class IterationFacts:
     number: int
     subtasks: int | None
     pseudo_seeds: int | None
-    """Those chosen for the next iteration."""
+    """The number of pairs chosen for the next iteration."""
     weights: dict[str, float]
     """The weights of the features."""
 
@@ -78,7 +78,7 @@ class Stage:
 
 
 def calibration_of(run: FinishedRun) -> dict[str, Any]:
-    """What the end of the run said about precision and recall: numbers, and null where it said nothing."""
+    """What the run reported about precision and recall at its end: numbers, or None if it reported none."""
     path = run.path / CALIBRATION
     found = read_description(path)
     if not isinstance(found, dict) or not isinstance(found.get("interval"), list | None):
@@ -111,7 +111,7 @@ def expected_curve(confidence: npt.NDArray[np.float64]) -> Curve | None:
 
 
 def confidence_bars(confidence: npt.NDArray[np.float64]) -> list[Bar]:
-    """How many assigned pairs have which confidence."""
+    """A histogram of the confidence of the assigned pairs."""
     known = confidence[np.isfinite(confidence)]
     counts, edges = np.histogram(known, bins=20, range=(0, 1))
     names = [f"{low:.2f}–{high:.2f}" for low, high in pairwise(edges)]
@@ -143,7 +143,7 @@ def _share(name: str, matched: int, count: int) -> Bar:
 
 
 def _by_degree(graph: KnowledgeGraph, is_free: Mask, is_matched: Mask) -> list[Bar]:
-    """In steps that double: 0, 1, 2, 3-4, 5-8, ..."""
+    """By number of triples, in steps that double: 0, 1, 2, 3-4, 5-8, ..."""
     bins = np.ceil(np.log2(np.maximum(graph.degrees, 0.5))).astype(np.int64) + 1
     counts, matched = np.bincount(bins[is_free]), np.bincount(bins[is_matched])
     matched = np.pad(matched, (0, len(counts) - len(matched)))
@@ -177,7 +177,7 @@ def _by_type(graph: KnowledgeGraph, is_free: Mask, is_matched: Mask) -> Shares:
 
 
 def _by_subtask(run: FinishedRun, is_matched: Mask) -> list[Bar]:
-    """One bar for each subtask; if they are many, for groups of subtasks of similar shares."""
+    """One bar for each subtask or, if there are many, for each group of subtasks with similar shares."""
     sources: list[Ids] = [subtask.unmatched for subtask in run.division.subtasks]
     counts = np.array([len(one) for one in sources])
     matched = np.array([is_matched[one].sum() for one in sources])
@@ -252,7 +252,7 @@ def bars_of_stages(stages: Sequence[Stage]) -> list[Bar]:
 
 
 def entity_counts(graph: KnowledgeGraph) -> dict[str, int]:
-    """How large a graph is."""
+    """The size of a graph."""
     literals = 0 if graph.attributes is None else len(graph.attributes)
     return {
         "entities": graph.num_entities,

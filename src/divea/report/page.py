@@ -41,9 +41,9 @@ from divea.runs.finished import FinishedRun
 LARGEST = 3_000_000
 """The most bytes of a page."""
 _BESIDE_ROWS = 500_000
-"""Bytes of a page that are kept free for everything but the pairs."""
+"""Bytes of a page that are reserved for everything but the pairs."""
 SAMPLES = 200
-"""The most pairs."""
+"""The most pairs of a page."""
 _LONGEST_VALUE = 300
 _MOST_LITERALS = 8
 
@@ -115,7 +115,7 @@ def _rows(kept: Kept, truth: Truth | None, on_step: Step | None) -> dict[Kind, l
 
 
 def _shortened(found: Explanation) -> Explanation:
-    """An explanation without long lists: a page shows many of them."""
+    """An explanation without long lists, because a page shows many explanations."""
     literals = tuple(
         replace(one, source_values=_cut(one.source_values), target_values=_cut(one.target_values))
         for one in found.literals[:_MOST_LITERALS]

@@ -33,7 +33,7 @@ class Sample:
 
 
 def choose_samples(kept: Kept, most: int) -> list[Sample]:
-    """Up to `most` entities; kinds take turns as long as they have members, and no entity is in two kinds."""
+    """Choose up to `most` entities; kinds take turns while they have members, and no entity has two kinds."""
     seed = kept.run.manifest.settings.random_seed
     members = _members(kept, np.random.default_rng([seed, _SALT]))
     taken = np.zeros(kept.task.source.num_entities, dtype=bool)
@@ -48,11 +48,11 @@ def choose_samples(kept: Kept, most: int) -> list[Sample]:
 
 
 def _members(kept: Kept, draw: np.random.Generator) -> dict[Kind, Ids]:
-    """The source entities of each kind: doubtful ones by how doubtful they are, all others at random."""
+    """The source entities of each kind: doubtful ones nearest to the threshold first, others at random."""
     known, evidence, mappings = kept.counterparts, kept.evidence, kept.run.mappings
     confidence = evidence.confidence
     is_doubtful = (confidence >= 0.1) & (confidence <= 0.9)
-    # The threshold is infinite if no pair is in the mappings: the most confident ones are doubtful then.
+    # The threshold is infinite if no pair is in the mappings; the most confident pairs then come first.
     distance = np.abs(confidence[is_doubtful] - min(kept.threshold, 1.0))
     in_order = np.lexsort((draw.random(len(distance)), distance))
     is_mapped = ~(known.confidence < kept.threshold) & (known.target >= 0)

@@ -1,1 +1,1 @@
-"""Memory and machine: what is there, what work costs, how it is planned, packed and limited."""
+"""Memory and machine: what is available, what work costs, and how it is planned, packed and limited."""

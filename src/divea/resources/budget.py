@@ -9,7 +9,7 @@ from divea.graphs import AlignmentTask
 
 DIVISION_BLOCK_MEMORY = 3 << 30
 """Bytes that the dense arrays of one block of parts may take while dividing. Two blocks are computed at a
-time, four where both graphs are."""
+time, or four if both graphs are processed at once."""
 
 MATCHING_MEMORY = 1 << 30
 """Bytes that a block of similarity scores and its temporaries may take, unless the caller says otherwise."""
@@ -18,7 +18,7 @@ MATCHING_SHARE = 1 / 4
 """Share of a job's memory that matching may take."""
 
 UNLIMITED_JOB_MEMORY = {"cpu": 1 << 30, "cuda": 4 << 30}
-"""Bytes that batches and blocks are sized for where there is no limit; more gains little."""
+"""Bytes that batches and blocks are sized for if there is no limit; more gains little."""
 
 PROCESS_MEMORY = 480 << 20
 """Bytes of the interpreter and its libraries, most of them torch's."""

@@ -50,8 +50,8 @@ COSTS = {
 }
 """Measured with the models' published options (label propagation: those of `--preset best`), on one CPU core
 and on one NVIDIA H200, which small subtasks do not fill. Memory on the CPU has a margin of a tenth on top of
-the fit, because a run with too little of it fails; label propagation's is near the highest that was measured.
-docs/notes/division.md says how well each fits."""
+the fit, because a run with too little memory fails; that of label propagation is close to the highest value
+measured. docs/notes/division.md says how good each fit is."""
 
 
 def cost_of(model: str, device: str) -> Cost:

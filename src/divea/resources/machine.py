@@ -74,7 +74,7 @@ def gpu_memory() -> int:
 
 
 def free_gpu_memory(device: str) -> int:
-    """Bytes of a GPU that this process can still use, among them those that torch holds in reserve."""
+    """Bytes of a GPU that this process can still use, including those that torch holds in reserve."""
     import torch
 
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -87,7 +87,7 @@ def cores() -> int:
 
 
 def resolve_device(name: str) -> Literal["cpu", "cuda"]:
-    """`auto` is the GPU where there is one, otherwise the CPU."""
+    """The device to use: `auto` is the GPU if there is one, otherwise the CPU."""
     if name not in ("auto", "cpu", "cuda"):
         raise InputError(f"device: expected one of 'auto', 'cpu', 'cuda'; found {name!r}")
     if name == "cpu":

@@ -1,4 +1,4 @@
-"""Chooses the number of subtasks N and their size S; `divea plan` and `divea align` both ask here."""
+"""Chooses the number of subtasks N and their size S, for both `divea plan` and `divea align`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Estimate:
     memory: float
     """Bytes of a subtask."""
     model_seconds: float
-    """For all subtasks, one by one."""
+    """Seconds for all subtasks, solved one after the other."""
 
 
 def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: Limits) -> Plan:
-    """N and S: as given, as a given size implies, or as few subtasks as fit the memory."""
+    """N and S: as given, as implied by a given size, or as few subtasks as fit into memory."""
     if settings.division.name == "whole":
         return Plan(1, None)
     if settings.subtasks is not None:

@@ -46,7 +46,7 @@ def for_row_blocks(work: Callable[[slice], object], rows: int, size: int) -> Non
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """The result of each item, in order; items are worked on in threads, one for each core.
+    """The result of each item, in order; items are processed in threads, one for each core.
 
     At most twice as many results as there are threads wait for the caller.
 

@@ -1,4 +1,4 @@
-"""Aligns a task in a run directory: the loop, with every expensive result committed as it gets ready."""
+"""Aligns a task in a run directory: the loop, with each expensive result committed as soon as it is ready."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def align_in(
     if refines is not None and before is not None:
         requested, notes = refining(requested, before, refines), ()
         if stored is None:
-            # What is missing must show before there is a new run.
+            # Anything that is missing must show before a new run is created.
             open_before(refines).close()
     elif read_task is None and stored is not None:
         requested = requested.model_copy(update={"refines": stored.refines})
@@ -163,7 +163,7 @@ def align_in(
 
 
 def _manifest_to_refine(run: Path, settings: Settings | None, out: Path) -> Manifest:
-    """The manifest of a run that the one in `out` is to refine."""
+    """The manifest of the run that the one in `out` is to refine."""
     if run.resolve() == out.resolve():
         raise InputError("is the run to refine; name another folder for the new run", path=out)
     manifest = Manifest.load(run)
@@ -173,7 +173,7 @@ def _manifest_to_refine(run: Path, settings: Settings | None, out: Path) -> Mani
 
 @contextmanager
 def _opened_before(manifest: Manifest) -> Iterator[Before | None]:
-    """The runs that a run of this manifest takes from; None if it refines no other run."""
+    """The runs that a run with this manifest takes results from; None if it refines no other run."""
     if manifest.folder_before is None:
         yield None
         return
@@ -200,7 +200,7 @@ def _log_start(log: Log, run: RunDirectory) -> None:
 
 
 def _check_unchanged(settings: Settings | None, stored: Manifest, run: Path, advice: str) -> None:
-    """Raise InputError if a setting that was given is not that of the run."""
+    """Raise InputError if a setting that was given differs from that of the run."""
     effective = flattened(stored.settings.plain())
     given = flattened(settings.given()) if settings is not None else {}
     differences = [
@@ -234,10 +234,10 @@ def _align(
     is_finished: bool,
     before: Before | None,
 ) -> list[FailedJob]:
-    """Do what is left of a run, and return what could not be solved.
+    """Do what is left of a run, and return the jobs that could not be solved.
 
-    The loop continues after the last iteration that is complete. For an observer it is repeated from the
-    first iteration, and finds what was solved before in the run directory.
+    The loop continues after the last complete iteration. For an observer, it is repeated from the first
+    iteration, and reads what was solved before from the run directory.
     """
     stages = _Stages(log)
     solver = _Solver(run, executor, log, stages, before)
@@ -312,7 +312,7 @@ class _Solver:
     log: Log
     stages: _Stages
     before: Before | None = None
-    """The runs that this one takes results from, if it refines one."""
+    """The runs that this one takes results from, if it refines another run."""
     failed: list[FailedJob] = field(default_factory=list)
     _notes: set[str] = field(default_factory=set)
 
@@ -365,7 +365,7 @@ class _Solver:
                     committer.submit(self._commit, job, result.solved, divided=result.divided),
                 )
                 if self.run.manifest.memory is not None:
-                    # The limit of the next job is on the whole process, so nothing else may run beside it.
+                    # The next job's limit applies to the whole process, so nothing else may run beside it.
                     solved |= self._committed_by(committing)
                     committing = None
             solved |= self._committed_by(committing)
@@ -376,7 +376,7 @@ class _Solver:
         self.log.pass_on("steps", subtasks=indices, done=steps.done, all=steps.all)
 
     def _committed(self, jobs: list[Job]) -> tuple[dict[int, Solved], list[Job]]:
-        """The results that are committed, by subtask, and the jobs that are not."""
+        """The committed results, by subtask, and the jobs without any."""
         solved: dict[int, Solved] = {}
         missing = []
         with ThreadPoolExecutor(cores()) as pool:
@@ -523,7 +523,7 @@ def _write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log,
     for line in expectation(expected) if is_calibrated else [no_expectation(expected, settings)]:
         log("note", text=line)
     if made_from == INCOMPLETE:
-        # Nothing is kept after a failure but this, which coverage is measured on.
+        # After a failure, no checkpoint keeps the division, and coverage is measured on it.
         run.commit_division(DIVISION, made_from, outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))

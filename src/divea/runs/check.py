@@ -18,7 +18,7 @@ from divea.runs.manifest import Manifest
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about a file or folder of a run."""
+    """What a check found out about a file or folder of a run."""
 
     file: str
     is_valid: bool
@@ -28,8 +28,8 @@ class Finding:
 def check_run(run: Path) -> Iterator[Finding]:
     """Check the manifest, the task, every committed file, and the tables of a run.
 
-    A run that is not finished is valid if everything that it has so far is. Files that divea did not write
-    are not looked at.
+    An unfinished run is valid if everything that it has so far is valid. Files that divea did not write are
+    ignored.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def check_run(run: Path) -> Iterator[Finding]:
 
 
 def _finding(file: str, check: Callable[[], str]) -> Finding:
-    """Valid, with what the check returns, or not, with its error."""
+    """The finding of a check: valid with what it returns, or invalid with its error."""
     try:
         return Finding(file, True, check())
     except InputError as error:

@@ -1,8 +1,8 @@
 """The checkpoints of a run: the state of its loop after each iteration, in the run directory.
 
-A checkpoint names the results that it was learned from and the checkpoint before it by their checksums, and
-a division names the checkpoint that it follows. What does not fit together is not used: the loop then starts
-further back, and finds what was solved before by what it was made from.
+A checkpoint holds the checksums of the results that it was learned from and of the checkpoint before it, and
+a division is tied to the checkpoint that it follows. Files that do not belong together are not used: the loop
+then starts further back, and reuses the results that are still valid for its jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from divea.types import Solved
 Arrays = dict[str, np.ndarray]
 
 _ABOUT = "about"
-"""The array of a file that holds all but arrays, as JSON."""
+"""The name of the array that holds everything else of a file, as JSON."""
 _CALIBRATION = ("mean", "deviation", "weights")
 _JUDGED = ("features", "is_correct", "counts", "seed")
 _DAMAGE = (
@@ -46,7 +46,7 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What reading a file may raise that divea did not write."""
+"""What may be raised by reading a file that is damaged or that divea did not write."""
 
 
 class RunCheckpoints(Checkpoints):
@@ -55,7 +55,7 @@ class RunCheckpoints(Checkpoints):
     Parameters
     ----------
     log
-        Gets a note if the loop continues from a checkpoint; None for none.
+        Gets a note if the loop continues from a checkpoint; None for no log.
     failed
         The jobs that failed so far. Nothing is kept after a failure: the next start tries those jobs again,
         and may learn something else.
@@ -142,11 +142,11 @@ class RunCheckpoints(Checkpoints):
         return checksum(self._run.manifest.identity, what, *map(str, numbers))
 
     def _division_made_from(self, fold: int, iteration: int, follows: str) -> str:
-        """What a division is made from that follows the checkpoint with this checksum."""
+        """A checksum of what a division is made from: above all, the checkpoint that it follows."""
         return checksum(self._made_from("division", fold, iteration), follows)
 
     def _division_name(self, fold: int, iteration: int) -> str:
-        """The last division of the main loop is that of the run."""
+        """The path of a division. The last one of the main loop is the division of the run."""
         is_last = not fold and iteration == self._run.manifest.settings.iterations - 1
         return DIVISION if is_last else f"{iteration_folder(iteration, fold)}/{DIVISION}"
 
@@ -162,7 +162,7 @@ class RunCheckpoints(Checkpoints):
             return None
 
     def _read(self, fold: int, iteration: int, task: AlignmentTask) -> Checkpoint | None:
-        """The checkpoint of an iteration, if it and all that it names is there and valid."""
+        """The checkpoint of an iteration, if it and everything that it depends on are there and valid."""
         learned = self._learned(fold, iteration, task)
         if learned is None:
             return None
@@ -218,7 +218,7 @@ class RunCheckpoints(Checkpoints):
 
     @property
     def _averaged(self) -> int:
-        """How many lists of earlier iterations an iteration averages over."""
+        """How many earlier iterations the lists of an iteration are averaged with."""
         return self._run.manifest.settings.matching.average - 1
 
     def _lists(self, fold: int, iteration: int, division: Division, checksums: Any) -> Lists | None:

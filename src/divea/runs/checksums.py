@@ -66,7 +66,7 @@ def job_checksum(job: Job) -> str:
 
 
 def divided_further(made_from: str) -> str:
-    """What the results of a job are made from if memory ran out: they differ from those with more memory."""
+    """The `made_from` of results for which memory ran out: they differ from those with more memory."""
     return checksum(made_from, "divided further")
 
 

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from divea.executors import Job
 
 INCOMPLETE = "incomplete"
-"""What the tables and the division of a run are made from that could not solve all subtasks."""
+"""The `made_from` of the tables and the division of a run that could not solve all subtasks."""
 
 ABSENT = "absent"
-"""In place of a checksum: the run is complete without this file."""
+"""Stands in place of a checksum: the run is complete without this file."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CommittedResults:
     """The committed results of a job."""
 
     solved: dict[int, Solved]
-    """By the indices of the subtasks."""
+    """The results by the index of the subtask."""
     divided: bool
     """Whether memory had run out and a subtask was divided further."""
 
@@ -84,8 +84,8 @@ class RunDirectory:
         return self.path / TASK
 
     def made_from(self, job: Job, *, divided: bool = False) -> str:
-        """A checksum of everything that a job's results depend on: no result of another run is taken for
-        one.
+        """A checksum of everything that a job's results depend on, so that no other result is mistaken for
+        one of them.
 
         Parameters
         ----------
@@ -106,16 +106,16 @@ class RunDirectory:
         return None
 
     def _result(self, job: Job, subtask: Subtask, made_from: str) -> Solved | None:
-        """The committed result of a subtask that was made from this, if there is a valid one."""
+        """The committed result of a subtask with this `made_from`, if there is a valid one."""
         name = result_file(job.iteration, subtask.index, job.fold)
         if not self._is_valid(name, made_from):
             return None
         return read_solved(self.path / name, subtask)
 
     def commit_result(self, job: Job, subtask: Subtask, made_from: str, solved: Solved) -> Solved:
-        """Keep the result of a subtask, and return it as it was kept: its lists are mapped from the file.
+        """Commit the result of a subtask, and return it with its lists mapped from the committed file.
 
-        A result that another machine left in a temporary file of the run is moved, not copied.
+        A result that a worker left in a temporary file of the run is moved, not copied.
         """
         name, matches = result_file(job.iteration, subtask.index, job.fold), solved.matches
 
@@ -130,9 +130,9 @@ class RunDirectory:
 
     @contextmanager
     def folder_of_lists(self) -> Iterator[Path]:
-        """A temporary folder for the lists that the loop works on; it is removed in the end.
+        """A temporary folder for the lists that the loop works on; it is removed at the end.
 
-        What a killed process leaves of it is removed when the run is opened again.
+        If the process is killed, the folder is removed when the run is opened again.
         """
         folder = temporary_path(self.path.absolute() / "lists")
         with reported(folder):
@@ -146,7 +146,7 @@ class RunDirectory:
         """Write a temporary file, add it to the journal, sync it, and rename it.
 
         The line of the journal comes first, so that the journal names every file that divea ever wrote. If
-        the process ends before the file is there, its checksum is not that of the line, and it is made again.
+        the process ends before the file is renamed, no file has the line's checksum, and it is made again.
         """
         self._lock.check()
         final = self._inside(name)
@@ -162,7 +162,7 @@ class RunDirectory:
     def kept_feature(
         self, name: str, made_from: str, compute: Callable[[], FeatureRows | None]
     ) -> FeatureRows | None:
-        """The feature that was made from this, as it was kept; otherwise computed, and kept."""
+        """The feature that was kept with this `made_from`; otherwise it is computed, and vectors are kept."""
         file = feature_file(name)
         if self._is_valid(file, made_from):
             kept = read_vectors(self.path / file, name)
@@ -198,7 +198,7 @@ class RunDirectory:
         _replace_folder(self.path, name, write, before=add_to_journal)
 
     def valid_checksum(self, name: str, made_from: str | None = None) -> str | None:
-        """The checksum of a committed file that is as it was written; None without one.
+        """The checksum of a committed file, if the file is still as it was written; otherwise None.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class RunDirectory:
         self._journal.repair()
 
     def set_folder_before(self, folder: str) -> None:
-        """Note where the run is that this one refines; it may have been moved."""
+        """Record the folder of the run that this one refines; it may have been moved."""
         if self.manifest.folder_before != folder:
             self._lock.check()
             self.manifest = self.manifest.model_copy(update={"folder_before": folder})
@@ -245,7 +245,7 @@ class RunDirectory:
         return True
 
     def add_stages(self, stages: list[dict[str, Any]]) -> None:
-        """Add what stages cost to the manifest."""
+        """Add the time and memory of stages to the manifest."""
         self._lock.check()
         self.manifest = self.manifest.model_copy(update={"stages": [*self.manifest.stages, *stages]})
         self.manifest.save(self.path)
@@ -290,7 +290,7 @@ def is_valid_file(run: Path, entry: Entry) -> bool:
 
 
 def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest | None) -> RunDirectory:
-    """Start a run, or continue one; a run of something else is refused, with what differs.
+    """Start a run, or continue one. A run with another manifest is refused, and the error says what differs.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest
 
 
 def open_to_read(path: Path) -> RunDirectory:
-    """Open an existing run that another one takes from. No process may change it in the meantime."""
+    """Open an existing run that another one takes results from. Meanwhile, no process may change it."""
     manifest = Manifest.load(path)
     lock = Lock(path, shared=True)
     try:
@@ -336,7 +336,7 @@ def open_to_read(path: Path) -> RunDirectory:
 
 
 def _refuse_other_folders(path: Path) -> None:
-    """Raise InputError if the path is something else than a run, an empty folder, or nothing."""
+    """Raise InputError if the path exists and is neither a run nor an empty folder."""
     with reported(path):
         if not path.exists() and not path.is_symlink():
             return
@@ -355,7 +355,7 @@ def _is_left_by_start(path: Path) -> bool:
 
 
 def read_stored_task(run: Path, manifest: Manifest) -> AlignmentTask:
-    """The task that a run holds. Raises InputError if it is not the one of the manifest."""
+    """The task that a run holds. Raises InputError if it is not the task of the manifest."""
     try:
         task = load_task(run / TASK)
         found = task_checksums(task)
@@ -371,9 +371,9 @@ def read_stored_task(run: Path, manifest: Manifest) -> AlignmentTask:
 
 
 def _agreed_manifest(path: Path, wanted: Manifest, stored: Manifest | None) -> Manifest:
-    """The run's manifest, if it is the wanted one; a missing or damaged one is written again."""
+    """The run's manifest, which must be the wanted one; a missing or damaged one is written again."""
     if stored is None:
-        # Results name what they were made from, so none is used that does not belong to this manifest.
+        # The journal says what each result was made from, so none of another manifest is used.
         wanted.save(path)
         return wanted
     differences = list(stored.differences(wanted))
@@ -387,7 +387,7 @@ def _agreed_manifest(path: Path, wanted: Manifest, stored: Manifest | None) -> M
 
 
 def _keep_task(run: Path, task: AlignmentTask, manifest: Manifest) -> None:
-    """Make sure that the run holds the task: as it was saved, or saved again."""
+    """Make sure that the run holds the task: save it again if it is missing or damaged."""
     try:
         read_stored_task(run, manifest)
     except InputError:
@@ -397,7 +397,7 @@ def _keep_task(run: Path, task: AlignmentTask, manifest: Manifest) -> None:
 def _replace_folder(
     run: Path, folder: str, write: Callable[[Path], None], before: Callable[[Path], None] | None = None
 ) -> None:
-    """Write the task folder or a division of a run again; files in it that divea did not write stay.
+    """Write the task folder or a division of a run again, and leave files in it that divea did not write.
 
     Parameters
     ----------

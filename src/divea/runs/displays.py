@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 UPDATE_SECONDS = 1.0
-"""Seconds between two updates of a notebook, which each send a message to the browser."""
+"""Seconds between two updates of a notebook; each update sends a message to the browser."""
 
 LiveLine = Callable[[], str]
-"""Returns how far the run is at this moment."""
+"""Returns the current state of the run as a line of text."""
 
 
 class Display(Protocol):
@@ -34,12 +34,12 @@ class Display(Protocol):
 
 
 def is_watched() -> bool:
-    """Whether somebody sees the progress at once: in a notebook, or because stderr is a terminal."""
+    """Whether somebody sees the progress live: in a notebook, or because stderr is a terminal."""
     return _in_notebook() or _is_terminal()
 
 
 def choose_display() -> Display:
-    """The display of this process: that of a notebook, that of a terminal, or plain lines."""
+    """The display for this process: a notebook, a terminal, or plain lines."""
     if _in_notebook():
         return Notebook()
     return Terminal() if _is_terminal() else PlainLines()
@@ -105,7 +105,7 @@ class Terminal:
 
 
 class Notebook:
-    """One output of a notebook's cell that is updated: the lines so far, and the live line below them.
+    """An output of a notebook cell that is updated: the lines so far, and the live line below them.
 
     It is plain text and needs no widgets.
     """

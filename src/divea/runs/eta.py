@@ -1,4 +1,4 @@
-"""How long a run will still take: from what its subtasks took so far, and what models cost."""
+"""Estimates how long a run will still take, from the time its subtasks took so far and the cost of models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from divea.resources.costs import COSTS, triples_per_entity
 from divea.resources.plan import mean_size
 
 HARD_LOSS_SECONDS = 1.25e-7
-"""CPU seconds of a hard loss for a step, a seed of its batch and an entity, which are all compared."""
+"""CPU seconds of a hard loss per step, seed of the batch and entity: each seed meets each entity."""
 
 MEASURED_SEEDS = 0.025
 """Seeds per entity of the subtasks that the costs were measured on."""
@@ -59,7 +59,7 @@ def _seconds(model: ModelSettings, device: str, size: int, triples: float, seeds
 
 
 def _seconds_for_more_seeds(options: Any, size: int, seeds: float) -> float:
-    """What a hard loss takes on a CPU for more seeds than there were when the costs were measured."""
+    """The additional CPU seconds of a hard loss for more seeds than the costs were measured with."""
     if isinstance(options, DualAmnOptions) or (isinstance(options, RreaOptions) and options.loss == "hard"):
         more = max(min(options.batch, seeds) - MEASURED_SEEDS * size, 0)
         return HARD_LOSS_SECONDS * options.steps * size * more
@@ -69,8 +69,8 @@ def _seconds_for_more_seeds(options: Any, size: int, seeds: float) -> float:
 def _relative_work(name: str, options: Any) -> float:
     """The work with these options, relative to the options that the costs were measured with."""
     if isinstance(options, LabelPropagationOptions):
-        # A rough fit to the options of the presets: drafts are matched as well. What was measured in the run
-        # soon takes its place.
+        # A rough fit to the options of the presets: drafts are matched, too. Times measured in the run soon
+        # take its place.
         measured = PRESETS["best"]["model"]["label-propagation"]
         return _propagation(options) / _propagation(LabelPropagationOptions(**measured))
     published = BUILT_IN_OPTIONS[name]()
@@ -85,8 +85,8 @@ def _propagation(options: LabelPropagationOptions) -> float:
 class Eta:
     """Estimates the remaining time of a run from its events, live or read from a log.
 
-    The time of a subtask is the mean of those that the same model has solved. For a model that has solved
-    none yet, it is the estimated cost, scaled by how long the others took compared with their estimates.
+    The time of a subtask is the mean over the subtasks that the same model has solved. For a model that has
+    solved none yet, it is the estimated cost, scaled by how the other models compare with their estimates.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Eta:
         """When the last subtask was solved, or solving began."""
         self.iteration = self.iterations = self.subtasks = self.done = 0
         self.fold = self.folds = 0
-        """The fold of the cross-validation, from 1, and their number; the main loop, which is last, is 0."""
+        """The fold of the cross-validation, from 1, and the number of folds; 0 is the main loop, the last."""
         self._costs: list[float | None] = []
         self._seconds: dict[float | None, float] = {}
         self._solved: dict[float | None, int] = {}
@@ -103,7 +103,7 @@ class Eta:
         self._seconds_beside = 0.0
 
     def observe(self, event: str, facts: Mapping[str, Any], at: float) -> None:
-        """Take note of an event. A log may hold anything: what is no number counts as 0."""
+        """Take note of an event. A log may hold anything: a value that is not a number counts as 0."""
         if event == "started":
             self.began, self.since, self.iteration, self.done = at, at, 0, 0
             self.iterations, self.subtasks = _count(facts, "iterations"), _count(facts, "subtasks")
@@ -157,7 +157,7 @@ class Eta:
 
 
 def number(facts: Mapping[str, Any], name: str, default: float = 0) -> float:
-    """A number of an event, which may hold anything if it was written by somebody else."""
+    """A number in an event, or the default: an event written by somebody else may hold anything."""
     value = facts.get(name)
     if isinstance(value, int | float) and abs(value) < 1 << 62:
         return value

@@ -1,4 +1,4 @@
-"""What precision and recall to expect of the mappings, and what that was learned from."""
+"""The expected precision and recall of the mappings, and what they were learned from."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from divea.loop.loop import Outcome
 
 PRECISIONS = (0.9, 0.95, 0.99)
-"""The expected precisions that the end of a run gives thresholds for."""
+"""The expected precisions for which a run prints thresholds at its end."""
 
 Confidence = npt.NDArray[np.float64]
 
 
 def expected_figures(outcome: Outcome, settings: Settings, seeds: int, threshold: float) -> dict[str, Any]:
-    """The expected precision of the mappings with its 90 % interval, their expected recall, the same for
+    """The expected precision of the mappings with its 90 % interval, their expected recall, the figures of
     other thresholds, and what all this was learned from.
 
     Parameters
@@ -65,13 +65,13 @@ def _method(outcome: Outcome, folds: int) -> str:
 def figures_above(threshold: float, confidence: Confidence) -> dict[str, Any]:
     """The number of pairs with at least this confidence, their expected precision and expected recall.
 
-    The expected recall is the number of correct pairs to expect among these, as a share of that among all
-    assigned pairs: matches that divea did not find at any threshold do not count.
+    The expected recall is the expected number of correct pairs among these, as a share of that among all
+    assigned pairs: matches that divea does not find at any threshold do not count.
 
     Parameters
     ----------
     confidence
-        That of every assigned pair.
+        The confidence of every assigned pair.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def figures_above(threshold: float, confidence: Confidence) -> dict[str, Any]:
 
 
 def _by_precision(confidence: Confidence) -> list[dict[str, Any]]:
-    """The threshold that gives each of `PRECISIONS`, with its figures, for those that can be reached."""
+    """The threshold and the figures of each of `PRECISIONS` that can be reached."""
     thresholds = [(precision, threshold_for(precision, confidence)) for precision in PRECISIONS]
     return [
         {"precision": precision, "threshold": threshold, **figures_above(threshold, confidence)}
@@ -98,7 +98,7 @@ def _by_precision(confidence: Confidence) -> list[dict[str, Any]]:
 
 
 def expectation(expected: dict[str, Any]) -> list[str]:
-    """What to expect, in lines for the user: of the mappings, and of other thresholds.
+    """Lines for the user on what to expect of the mappings, and of other thresholds.
 
     >>> other = {"precision": 0.9, "threshold": 0.3, "pairs": 104, "expected_recall": 0.971}
     >>> found = {"pairs": 90, "assigned_pairs": 120, "expected_precision": 0.951, "expected_recall": 0.88}
@@ -134,7 +134,7 @@ def _other_thresholds(reached: list[dict[str, Any]], assigned: int) -> str:
         most = f"an expected precision of {_listed(PRECISIONS[-1:])} or more"
         return f"other thresholds: even all {assigned} assigned pairs together have {most}"
     parts = []
-    # Where all pairs are good enough for several precisions, they are the same pairs.
+    # Several precisions are given together if the same pairs reach them.
     for pairs, same in groupby(reached, key=lambda item: item["pairs"]):
         group = list(same)
         which = f"all {pairs}" if pairs == assigned else str(pairs)

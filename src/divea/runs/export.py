@@ -39,7 +39,7 @@ WITH_NAMES = (".sssom.tsv", ".tsv", ".csv", ".parquet")
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Which pairs are exported, and what is written beside them."""
+    """Which pairs are exported, and what is written with them."""
 
     precision: float | None = None
     """The expected precision of the pairs."""
@@ -85,7 +85,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Pairs of ids, by source, with their numbers."""
+    """Pairs of ids, in order of source id, with their figures."""
 
     source: Ids
     target: Ids
@@ -128,7 +128,7 @@ def export_pairs(
 
 
 def _check_output(path: Path, run: Path, options: ExportOptions) -> None:
-    """Raise InputError if the file cannot hold what is asked for, or is a file of the run itself."""
+    """Raise InputError if the file cannot hold what was asked for, or is a file of the run itself."""
     suffix = mapping_suffix(path)
     asked = [name for name, is_asked in (("names", options.names), ("context", options.context)) if is_asked]
     if asked and suffix not in WITH_NAMES:
@@ -188,7 +188,7 @@ def _pairs_above(threshold: float, lists: RankedLists) -> _Pairs:
 
 
 def _table(pairs: _Pairs, run: FinishedRun, options: ExportOptions) -> pa.Table:
-    """The pairs, and then the seeds if they are asked for, with the columns that are asked for."""
+    """The pairs, followed by the seeds if asked for, with the columns that were asked for."""
     task, settings = run.task, run.manifest.settings
     seeds = task.seeds if options.seeds else Links.from_pairs([])
     found, known = len(pairs.source), len(seeds)
@@ -227,8 +227,8 @@ def _table(pairs: _Pairs, run: FinishedRun, options: ExportOptions) -> pa.Table:
 def readable_names(graph: KnowledgeGraph, wanted: str | None = None) -> pa.Array:
     """A name for each entity, in one line of text.
 
-    It is the value of a property that names things, the same that the names of the features are taken from,
-    else the end of the IRI.
+    It is the value of a property that names things, one of those that the feature `names` reads, or else the
+    end of the IRI.
 
     Parameters
     ----------

@@ -78,13 +78,13 @@ def open_finished(path: Path, *, check_large: bool = True) -> FinishedRun:
         raise InputError(f"is damaged; {repair} repairs it", path=path / damaged)
     run = FinishedRun(path, manifest, task)
     if check_large:
-        # What is wrong with the division must show now, and not in the middle of the work.
+        # A damaged division must show now, and not in the middle of the work.
         assert run.division is not None
     return run
 
 
 def continuing(path: Path) -> str:
-    """What continues an unfinished run, as messages name it."""
+    """The command or call that continues an unfinished run, for messages."""
     return worded(
         command=f"`divea align --out {path}`", python=f"divea.align with the same task and out={str(path)!r}"
     )
@@ -101,7 +101,7 @@ def _damaged(path: Path, names: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True)
 class RankedLists:
-    """The ranked lists of a run in ids, and the pair assigned to each source."""
+    """The ranked lists of a run, in entity ids, and the assigned pairs."""
 
     matches: Matches
     assigned: Links
@@ -123,7 +123,7 @@ def read_ranked_lists(run: FinishedRun) -> RankedLists:
     first = np.diff(source, prepend=-1) != 0
     sources = source[first]
     by_source = np.argsort(sources)
-    # Lists follow each other, and each is numbered from 1 without gaps.
+    # The rows of a list are consecutive, and are numbered from 1 without gaps.
     is_numbered = (rank[first] == 1).all() and (np.diff(rank)[~first[1:]] == 1).all()
     if (
         not ((source >= 0).all() and (target >= 0).all() and is_numbered)

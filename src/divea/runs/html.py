@@ -14,7 +14,7 @@ from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION
 
 MOST_PAIRS = 10
-"""Pairs that are shown."""
+"""The most pairs that are shown."""
 
 
 def as_html(run: FinishedRun, mappings: pa.Table) -> str:

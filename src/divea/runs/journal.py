@@ -20,10 +20,10 @@ class Entry:
     """A committed file."""
 
     file: str
-    """Its path in the run directory, as divea names it; never used to open anything."""
+    """Its path in the run directory; a file is opened only if divea itself gives such a name."""
     checksum: str
     made_from: str
-    """Checksum of everything that the file was made from: a result is valid for its own job only."""
+    """A checksum of everything that the file was made from: a result is valid for its own job only."""
 
 
 class Journal:

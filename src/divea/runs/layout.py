@@ -39,7 +39,7 @@ CALIBRATION, FEATURES, EVIDENCE = "calibration.json", "features.json", "evidence
 TABLES = (MAPPINGS, MAPPINGS_TSV, RANKED, CALIBRATION, FEATURES, EVIDENCE)
 
 FORMAT = {"format": "divea run", "version": 2}
-"""Starts the manifest of a run."""
+"""The fields that identify the manifest of a run."""
 
 SIGNATURE = b"This folder is a run of divea.\n"
 """The text of the lock file: it tells a run from any other folder, even before there is a manifest."""
@@ -57,7 +57,7 @@ _FILES_OF_FOLDERS = {
 
 
 def iteration_folder(iteration: int, fold: int = 0) -> str:
-    """The folder of an iteration of the main loop, or of that of a fold.
+    """The folder of an iteration of the main loop, or of the loop of a fold.
 
     >>> iteration_folder(0), iteration_folder(2, fold=1)
     ('iteration-0', 'fold-1/iteration-2')
@@ -116,7 +116,7 @@ def is_of_iteration(name: str) -> bool:
 
 
 def files_of(place: Path, folder: str) -> list[Path]:
-    """The files in a task or division folder that have names which divea gives, in order of their paths.
+    """The files in a task or division folder whose names are those that divea gives, in order of their paths.
 
     Parameters
     ----------

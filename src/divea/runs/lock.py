@@ -1,4 +1,4 @@
-"""One process at a time in a run directory."""
+"""The lock of a run directory, in which only one process works at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from divea.runs.layout import LOCK, SIGNATURE
 
 
 class Lock:
-    """Held until it is closed, or until the process ends in any way: the system releases it.
+    """A lock that is held until it is closed, or until the process ends: the system then releases it.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Lock:
         raise InputError("another process is working on this run", path=self.folder)
 
     def _sign(self) -> None:
-        """Write the signature, if it is not there or damaged."""
+        """Write the signature if it is missing or damaged."""
         with reported(self.folder / LOCK):
             if self._file.read() != SIGNATURE:
                 self._file.seek(0)

@@ -27,7 +27,7 @@ class Log:
             self._listener(event, **facts)
 
     def pass_on(self, event: str, **facts: Any) -> None:
-        """Pass an event on to the listener without writing it: nobody needs it after the moment."""
+        """Pass an event on to the listener without writing it: nobody needs it later."""
         if self._listener is not None:
             self._listener(event, **facts)
 

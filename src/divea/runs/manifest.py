@@ -26,11 +26,11 @@ class Manifest(Group):
     """The effective settings. `division.delta1` may be null: the first division chooses it, and logs it."""
     device: Literal["cpu", "cuda"]
     threads: int = Field(ge=1)
-    """Threads of torch in a job. Sums over another number of threads differ in the last bits."""
+    """Threads of torch in a job. With another number of threads, sums differ in the last bits."""
     memory: int | None = Field(ge=1)
-    """Bytes that a job may take, None for no limit; it decides batches and blocks."""
+    """Bytes that a job may take; None for no limit. It decides the size of batches and blocks."""
     subtasks_per_job: int | None = Field(default=None, ge=1)
-    """The most subtasks that a GPU solves together, None for as many as fit."""
+    """The most subtasks that a GPU solves together; None for as many as fit."""
     task: dict[str, str]
     """Checksums of the parts of the task."""
     versions: dict[str, str]
@@ -38,11 +38,11 @@ class Manifest(Group):
     processors: list[str] = Field(min_length=1)
     """The kinds of processors that the run was computed on, in order."""
     folder: str | None = None
-    """The task folder as it was named. It explains ids in a gold file and decides nothing."""
+    """The task folder as the user named it. It explains ids in a gold file, and affects no result."""
     refines: str | None = None
     """The identity of the run that this one refines, if it does."""
     folder_before: str | None = None
-    """Where that run is. It decides nothing."""
+    """The folder of that run. It affects no result."""
     stages: list[dict[str, Any]] = Field(default_factory=list)
     """Wall time and peak memory of each stage."""
 
@@ -72,7 +72,7 @@ class Manifest(Group):
         return manifest
 
     def differences(self, other: Manifest) -> Iterator[str]:
-        """What differs in another manifest, one phrase each."""
+        """The differences from another manifest, one phrase each."""
         ours, theirs = self._compared(), other._compared()
         for name in {**ours, **theirs}:
             if ours.get(name) != theirs.get(name):
@@ -82,7 +82,7 @@ class Manifest(Group):
                     yield f"{name} {ours.get(name)!r}, now {theirs.get(name)!r}"
 
     def differs_in_settings_only(self, other: Manifest) -> bool:
-        """Whether another manifest is that of the same task on the same machine."""
+        """Whether another manifest differs in settings only, so that it has the same task and device."""
         ours, theirs = self._compared(), other._compared()
         paths = {*flattened(self.settings.plain()), *flattened(other.settings.plain())} - {*self.task}
         return all(name in paths or ours.get(name) == theirs.get(name) for name in {**ours, **theirs})
@@ -129,5 +129,5 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _checksum(content: dict[str, Any]) -> str:
-    """The checksum of everything except for what stages cost."""
+    """The checksum of everything but the stages."""
     return checksum(json.dumps({**content, "stages": []}, sort_keys=True))

@@ -20,9 +20,9 @@ from divea.runs.manifest import Manifest, library_versions
 FOLDS = 5
 """Folds of the cross-validation if a threshold is given and held-back seeds would be too few."""
 ENOUGH_HELD_BACK = 100
-"""Held-back seeds from which on cross-validation is not needed."""
+"""The number of held-back seeds from which cross-validation is not needed."""
 USEFUL_SEEDS = 100
-"""Seeds from which on a confidence by cross-validation is useful; docs/notes/confidence.md has figures."""
+"""The number of seeds from which cross-validation gives a useful confidence (docs/notes/confidence.md)."""
 
 
 def prepare(
@@ -87,7 +87,7 @@ def prepare(
 
 
 def _features(task: AlignmentTask, settings: Settings) -> tuple[FeatureSettings, tuple[str, ...]]:
-    """The features that the task has data for, and notes on those that were asked for in vain."""
+    """The features that the task has data for, and a note on each other feature that was asked for."""
     made = {feature.name: feature for feature in make_features(settings.features)}
     missing = [name for name, feature in made.items() if not feature.is_available(task)]
     if not missing:
@@ -153,7 +153,7 @@ def _folds(task: AlignmentTask, settings: Settings, stored: Manifest | None) -> 
 
 
 def _check(task: AlignmentTask, settings: Settings) -> None:
-    """Raise InputError now for what would otherwise fail in the first subtask."""
+    """Raise InputError now for anything that would otherwise fail in the first subtask."""
     for model in settings.models():
         make_model(model)
     make_strategy(task, settings)

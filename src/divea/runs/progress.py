@@ -1,4 +1,4 @@
-"""The progress of a run: its events as lines, and as one live line where there is a display for it."""
+"""The progress of a run: its events as lines, and a live line where the display can show one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Progress:
         self._stage = "opening the run"
         self._pseudo_seeds = 0
         self._steps: dict[int, str] = {}
-        """How far the models of the subtasks are that are being solved, by the first subtask of a job."""
+        """The training progress of each job that is being solved, by its first subtask."""
 
     def __enter__(self) -> Progress:
         self._display.start(self.live_line)
@@ -113,7 +113,7 @@ class Progress:
         parts.append(f"{self._pseudo_seeds} pseudo-seeds")
         parts.append(f"{self._stage} for {clock(time.time() - eta.since)}")
         if self._stage == "solving":
-            # The line is rendered by another thread than the one that events come from.
+            # The line is rendered in another thread than the one that events come from.
             parts += [text for _, text in sorted(self._steps.copy().items())[:MOST_STEPS]]
         return "; ".join([", ".join(parts), *self._times()])
 

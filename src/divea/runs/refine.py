@@ -2,7 +2,7 @@
 
 A refined run starts where the run before it started its last iteration: with the same division, pseudo-seeds,
 lists of earlier iterations and calibration, less what contradicts the new pairs. A job of this iteration that
-is the same as before has its result already. The others hold both ends of a new seed or rejected pair, an end
+is the same as before already has its result. The others hold both ends of a new seed or rejected pair, an end
 that must not be matched any more, or a pseudo-seed that has become impossible.
 """
 
@@ -40,12 +40,12 @@ _REMOVED = "cannot be refined, because its iterations were removed or are damage
 
 @dataclass(frozen=True)
 class Before:
-    """The runs that a refined run takes from."""
+    """The runs that a refined run takes results from."""
 
     latest: RunDirectory
     """The run before: it has the division and the results of the last iteration."""
     first: RunDirectory
-    """The one that was not refined itself: it has the checkpoints of the earlier iterations."""
+    """The first run of the chain, which refines no other: it has the checkpoints of earlier iterations."""
 
     def close(self) -> None:
         """Release the runs."""
@@ -61,7 +61,7 @@ class Before:
 
 
 def open_before(path: Path) -> Before:
-    """Open a finished run in order to refine it. Raises InputError if something of it is missing."""
+    """Open a finished run in order to refine it. Raises InputError if a part of it is missing."""
     latest = first = open_to_read(path)
     try:
         if not latest.is_finished():
@@ -85,16 +85,16 @@ def open_before(path: Path) -> Before:
 
 
 def _needed(manifest: Manifest) -> list[str]:
-    """The files of its iterations and folds that a run must have to be refined."""
+    """The files of iterations and folds that a run must have in order to be refined."""
     last = manifest.settings.iterations - 2
     folds = range(1, (manifest.settings.confidence.folds or 0) + 1)
     return [*([learned_file(last)] if last >= 0 else []), *map(judged_file, folds)]
 
 
 def refining(manifest: Manifest, before: Manifest, folder: Path) -> Manifest:
-    """The manifest of a run that refines the one of `before`, which is in `folder`.
+    """The manifest of a run that refines the run of `before`, which is in `folder`.
 
-    Raises InputError if anything differs but the seeds and the rejected pairs.
+    Raises InputError if anything but the seeds and the rejected pairs differs.
     """
     differences = [
         text
@@ -144,7 +144,7 @@ def with_more(
 
 
 class RefinedCheckpoints(RunCheckpoints):
-    """The checkpoints of a refined run: what it does not have itself comes from the runs before."""
+    """The checkpoints of a refined run: those that it does not have itself come from the runs before it."""
 
     def __init__(self, run: RunDirectory, log: Log, failed: Sequence[object], before: Before):
         super().__init__(run, log, failed)
@@ -180,7 +180,7 @@ class RefinedCheckpoints(RunCheckpoints):
 
 
 def without_new_anchors(division: Division, task: AlignmentTask) -> Division:
-    """The division without unmatched entities and candidates that are anchors of the task by now."""
+    """The division without unmatched entities and candidates that have become anchors of the task."""
     subtasks = (
         replace(
             subtask,
@@ -208,7 +208,7 @@ def without_pairs(matches: Matches, rejected: Links) -> Matches:
     if not len(rows):
         return matches
     target, score, mutual = matches.target.copy(), matches.score.copy(), matches.mutual.copy()
-    # A list that loses its first target has another best match, of which nothing is known.
+    # A list that loses its first target has a new best match, and whether that is mutual is unknown.
     mutual[rows[is_rejected[rows, 0]]] = False
     target[is_rejected], score[is_rejected] = -1, -np.inf
     order = np.argsort(is_rejected[rows], axis=1, kind="stable")

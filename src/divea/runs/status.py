@@ -1,4 +1,4 @@
-"""How far a run is, as its folder tells: for anyone who looks in from another terminal."""
+"""The state of a run, read from its folder, for anyone who looks in from another terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run. Only what is shown is checked."""
+    """The state of a run. Only the files that it is read from are checked."""
 
     path: Path
     state: str
@@ -101,7 +101,7 @@ def _status_or_none(path: Path) -> Status | None:
 
 
 def disk_use(run: Path) -> tuple[int, int]:
-    """The bytes that a run takes on the disk, and those of its iterations, which serve to continue it.
+    """The bytes that a run takes on disk, and those of its iterations, which serve to continue it.
 
     Files that are being removed are left out.
     """

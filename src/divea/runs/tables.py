@@ -40,8 +40,8 @@ MAPPINGS_SCHEMA = pa.schema(
 )
 """rank: the target's place in the source's ranked list. margin: its score minus the best score of another
 target in the list, below 0 if the first of the list was assigned to another source. mutual: each end is the
-other's best match. subtask: the subtask of the source in the
-last iteration. iteration: the number of iterations, whose scores were averaged."""
+other's best match. subtask: the subtask of the source in the last iteration. iteration: the number of
+iterations of the run."""
 
 RANKED_SCHEMA = pa.schema(
     [
@@ -54,12 +54,12 @@ RANKED_SCHEMA = pa.schema(
         ("given", pa.bool_()),
     ]
 )
-"""One row per place of each list; `given` marks the assigned pair. The lists of a subtask follow each other,
-sorted by the source's id: they share their candidates, so labels repeat and take little time and space."""
+"""One row per place of each list; `given` marks the assigned pair. The lists of a subtask are consecutive,
+sorted by source id: they share their candidates, so labels repeat and take little time and space."""
 
 ORDER, BY_SUBTASK = "divea:order", "subtask, source"
-"""The entry of the file's metadata that says how lists are sorted. Earlier versions sorted them by source
-alone, and did not say so."""
+"""The entry in the file's metadata that says how lists are sorted. Earlier versions sorted them by source
+alone, and wrote no such entry."""
 
 _ROWS = 1 << 18
 
@@ -111,7 +111,7 @@ def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks 
 
     Row groups are encoded by `blocks`; only a few of them are in memory at a time.
     """
-    # The file says that it holds plain labels, not dictionaries.
+    # This schema says that the file holds plain labels, not dictionaries.
     metadata = {"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK}
     encode = partial(_encoded, task=task, metadata=metadata)
     with path.open("wb") as file:
@@ -120,7 +120,7 @@ def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks 
 
 @dataclass(frozen=True, eq=False)
 class _RowGroup:
-    """Consecutive lists, and what was made of them."""
+    """Consecutive lists, and the pairs that were assigned from them."""
 
     lists: list[tuple[Matches, slice]]
     subtask: Ids
@@ -175,7 +175,7 @@ def _ranked_batch(group: _RowGroup, task: AlignmentTask) -> pa.RecordBatch:
 
 
 def _numbered(ids: Ids, most: int) -> tuple[Ids, Ids]:
-    """The distinct ids in order, and the position of each id among them; faster than by sorting."""
+    """The distinct ids in order, and the position of each id among them; faster than sorting."""
     is_used, code = np.zeros(most, dtype=bool), np.empty(most, dtype=np.int32)
     is_used[ids] = True
     distinct = np.flatnonzero(is_used).astype(np.int32)
@@ -192,7 +192,7 @@ _WRITTEN_SCHEMA = pa.schema(
     pa.field(field.name, pa.dictionary(pa.int32(), LABEL)) if field.type == LABEL else field
     for field in RANKED_SCHEMA
 )
-"""How ranked lists are handed to the writer: it need not search for labels that repeat."""
+"""The schema in which ranked lists are passed to the writer, which need not search for repeated labels."""
 
 
 def _ranked_parquet(file: pa.NativeFile) -> pq.ParquetWriter:
@@ -218,7 +218,7 @@ def _stored_schema(schema: pa.Schema) -> str:
 
 
 def _parquet(file: Path | pa.NativeFile, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
-    # All options are given: a default that changes with a release would change the bytes.
+    # All options are given, because a default that changes with a release would change the bytes.
     return pq.ParquetWriter(
         file,
         schema,
