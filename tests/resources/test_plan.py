@@ -52,7 +52,7 @@ def memory_of_size(task, size, *models, device="cpu"):
     """Just enough memory of a job for subtasks of this size, for the model that needs most."""
     entities = task.source.num_entities + task.target.num_entities
     triples = EDGES_KEPT * (task.source.num_triples + task.target.num_triples) / entities
-    costs = [COSTS[model, device].memory for model in models]
+    costs = [cost_of(model, device).memory for model in models]
     return int(max(cost.at(size, size * triples) for cost in costs) / PLANNED_SHARE) + 1
 
 
@@ -119,13 +119,25 @@ def test_a_note_says_that_options_of_the_division_have_no_effect_on_one_subtask(
     assert "division.delta1 has no effect" in plan.notes[-1]
 
 
-def test_a_model_whose_costs_were_not_measured_is_not_divided_by_memory(small_task):
+def test_a_model_whose_costs_were_not_measured_is_not_divided_by_memory(small_task, monkeypatch):
     with pytest.raises(InputError, match="no measured costs"):
         cost_of("oracle", "cpu")
+    monkeypatch.delitem(COSTS, ("rrea", "cpu"))
     settings = Settings(model={"name": "label-propagation+rrea"})
     plan = plan_subtasks(small_task, settings, "cpu", limits_for(small_task, 60 * MIB))
     assert (plan.subtasks, plan.size) == (1, None)
     assert "the costs of label-propagation+rrea on cpu were not measured" in plan.notes[0]
+
+
+def test_an_ensemble_needs_the_memory_of_all_its_models(task):
+    entities = task.source.num_entities + task.target.num_entities
+    memory = memory_of_size(task, entities, "rrea")
+    alone, both = (
+        plan_subtasks(task, Settings(model={"name": name}), "cpu", limits_for(task, memory))
+        for name in ("rrea", "label-propagation+rrea")
+    )
+    assert alone.subtasks == 1 < both.subtasks
+    assert estimate(task, both, "label-propagation+rrea", "cpu").memory <= memory
 
 
 def test_a_limit_too_small_for_any_subtask_is_refused(task):
@@ -153,8 +165,9 @@ def test_the_typical_context_is_the_middle_of_the_context_shares():
 )
 @pytest.mark.parametrize("size", [60, 100, 200, 1000])
 def test_plan_and_align_choose_the_same_number_and_size_of_subtasks(small_task, settings, size):
-    limits = limits_for(small_task, memory_of_size(small_task, size, "label-propagation"))
     chosen = Settings.of(None, settings)
+    name = chosen.model.name if "+" in chosen.model.name else "label-propagation"
+    limits = limits_for(small_task, memory_of_size(small_task, size, name))
     plan = plan_subtasks(small_task, chosen, "cpu", limits)
     prepared = prepare(small_task, chosen, limits)[0].settings
     assert prepared.subtasks == plan.subtasks

@@ -8,7 +8,7 @@ from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.resources import plan
 from divea.resources.budget import job_memory
-from divea.resources.costs import cost_of
+from divea.resources.costs import COSTS, cost_of
 from divea.resources.limits import Limits
 from divea.runs import prepare as prepare_module
 from divea.runs.align import align_in
@@ -127,7 +127,8 @@ def test_a_note_names_options_of_the_division_if_nothing_is_divided():
     assert note == "nothing is divided, so division.delta2 has no effect; subtasks= divides"
 
 
-def test_a_model_without_measured_costs_is_not_divided():
+def test_a_model_without_measured_costs_is_not_divided(monkeypatch):
+    monkeypatch.delitem(COSTS, ("rrea", "cpu"))
     (note,) = notes({"model": "label-propagation+rrea"})
     assert note.startswith("no division: the costs of label-propagation+rrea on cpu were not measured")
 

@@ -54,7 +54,7 @@ def plan(
 
         divea plan pair/task --memory 1GiB --model rrea --json
     """
-    from divea.resources.costs import COSTS
+    from divea.resources.costs import is_measured
     from divea.resources.limits import Limits
     from divea.resources.machine import resolve_device
     from divea.resources.plan import estimate, estimate_division, mean_size, plan_subtasks
@@ -66,7 +66,7 @@ def plan(
     found = plan_subtasks(opened, settings, where, limits)
     size = found.size or mean_size(opened, found.subtasks)
     names = dict.fromkeys(model.name for model in settings.models())
-    costs = {name: estimate(opened, found, name, where) for name in names if (name, where) in COSTS}
+    costs = {name: estimate(opened, found, name, where) for name in names if is_measured(name, where)}
     division_seconds = estimate_division(opened)
     if as_json:
         models = [

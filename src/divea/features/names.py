@@ -103,6 +103,7 @@ class Names(Feature):
         self._origins = {"source": source.origin, "target": target.origin}
         source, target = same_language_first(source, target)
         vectors = token_vectors(source.texts, target.texts)
+        self.notes = ()
         if not is_searched_exactly(vectors.source, vectors.target):
             self.notes = (
                 f"names are too many ({len(source):,} and {len(target):,}) to compare all that share a "

@@ -33,7 +33,7 @@ _FIRST_SLOTS = 1 << 15
 """Slots of a new interner's table; a power of two."""
 _LONG = 1 << 10
 """Bytes of a long label."""
-_FEW = 32
+_FEW_LONG = 32
 """Labels that are hashed faster one by one than together."""
 _FEW = 100
 """Labels are looked up one by one if there are this many times fewer of them than known ones."""
@@ -106,7 +106,7 @@ def _hash_block(text: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> H
     # Only labels that are long enough have further words; bytes after the end of a label are masked out.
     longer = np.flatnonzero(lengths > common)
     for at in range(common, longest, 8):
-        if len(longer) <= _FEW:
+        if len(longer) <= _FEW_LONG:
             for row in longer.tolist():
                 rest = text[starts[row] + at : starts[row] + lengths[row]]
                 state[row] = _mixed_one_by_one(int(state[row]), rest.tobytes())

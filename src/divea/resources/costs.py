@@ -6,6 +6,7 @@ model or device that was not measured has no costs: nothing is guessed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from divea.errors import InputError
@@ -25,6 +26,12 @@ class Linear:
     fixed: float
     entities: float
     triples: float
+
+    @classmethod
+    def sum(cls, parts: Iterable[Linear]) -> Linear:
+        """The costs of all parts together."""
+        columns = zip(*((part.fixed, part.entities, part.triples) for part in parts), strict=True)
+        return cls(*map(sum, columns))
 
     def at(self, entities: float, triples: float) -> float:
         return self.fixed + self.entities * entities + self.triples * triples
@@ -54,12 +61,23 @@ the fit, because a run with too little memory fails; that of label propagation i
 measured. docs/notes/division.md says how good each fit is."""
 
 
+def is_measured(model: str, device: str) -> bool:
+    """Whether the costs of a model, or of all models of an ensemble, were measured on a device."""
+    return all((name, device) in COSTS for name in model.split("+"))
+
+
 def cost_of(model: str, device: str) -> Cost:
-    """The measured costs of a model on a device."""
-    if (model, device) not in COSTS:
+    """The measured costs of a model on a device; those of an ensemble are the sum over its models.
+
+    >>> alone, both = cost_of("rrea", "cpu"), cost_of("rrea+dual-amn", "cpu")
+    >>> both.memory.at(10_000, 40_000) > alone.memory.at(10_000, 40_000)
+    True
+    """
+    if not is_measured(model, device):
         known = ", ".join(f"{name} on {place}" for name, place in COSTS)
         raise InputError(f"no measured costs of {model!r} on {device!r}; there are {known}")
-    return COSTS[model, device]
+    costs = [COSTS[name, device] for name in model.split("+")]
+    return Cost(Linear.sum(cost.memory for cost in costs), Linear.sum(cost.seconds for cost in costs))
 
 
 def triples_per_entity(task: AlignmentTask) -> float:

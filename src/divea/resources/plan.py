@@ -10,7 +10,12 @@ from divea.config.effects import given_paths
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.resources.budget import job_memory
-from divea.resources.costs import COSTS, DIVISION_SECONDS_PER_ENTITY, cost_of, triples_per_entity
+from divea.resources.costs import (
+    DIVISION_SECONDS_PER_ENTITY,
+    cost_of,
+    is_measured,
+    triples_per_entity,
+)
 from divea.resources.limits import Limits
 from divea.resources.machine import MEMORY_SHARE, cores, gpu_memory, total_memory
 from divea.wording import worded
@@ -70,7 +75,7 @@ def _plan_by_size(task: AlignmentTask, size: int) -> Plan:
 
 def _plan_by_memory(task: AlignmentTask, settings: Settings, device: str, limits: Limits) -> Plan:
     for model in settings.models():
-        if (model.name, device) not in COSTS:
+        if not is_measured(model.name, device):
             divide = worded(command="--subtasks", python="subtasks=")
             note = f"no division: the costs of {model.name} on {device} were not measured; {divide} divides"
             return Plan(1, None, (note,))
