@@ -7,10 +7,11 @@ from divea.config import Settings
 from divea.errors import InputError, SubtaskError
 from divea.executors import ExecutorSettings, FailureKind, attempt
 from divea.resources.limits import Limits
-from divea.runs.align import FailedJob, align_in
+from divea.runs.align import align_in
 from divea.runs.checksums import divided_further
 from divea.runs.journal import read_journal
 from divea.runs.layout import MAPPINGS, result_file
+from divea.runs.solver import FailedJob
 from tests.runs.tiny import PAIR, SETTINGS, events, solved_now, tables
 
 TINY = Settings.of(None, SETTINGS)

@@ -24,10 +24,10 @@ from divea.graphs.labels import LABEL
 from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
 from divea.io import usable_path
 from divea.loop.confidence import threshold_for
-from divea.runs.align import MOST_BELOW
 from divea.runs.expectation import figures_above
 from divea.runs.finished import FinishedRun, RankedLists
 from divea.runs.layout import CALIBRATION, MAPPINGS, is_result
+from divea.runs.write import MOST_BELOW
 from divea.types import Ids
 
 MOST_CONTEXT = 100
