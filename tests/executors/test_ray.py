@@ -18,6 +18,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 from divea.api import align  # noqa: E402
+from divea.division import Whole  # noqa: E402
 from divea.errors import InputError  # noqa: E402
 from divea.executors import (  # noqa: E402
     Failed,
@@ -28,6 +29,9 @@ from divea.executors import (  # noqa: E402
 )
 from divea.executors import ray as ray_module  # noqa: E402
 from divea.executors.ray import Ray  # noqa: E402
+from divea.graphs import Links, load_task  # noqa: E402
+from divea.graphs.storage import open_stored  # noqa: E402
+from divea.runs.solver import divider  # noqa: E402
 from tests.executors.odd_models import tries  # noqa: E402
 from tests.executors.processes import wait_until  # noqa: E402
 from tests.executors.small import result_bytes, run_jobs  # noqa: E402
@@ -170,6 +174,21 @@ def test_functions_are_mapped_on_the_nodes(executor, folder):
 def test_items_of_nodes_that_do_not_see_the_run_directory_stay_here(executor, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(executor, "folder_on_nodes", lambda folder: tmp_path / "elsewhere")
     assert set(executor.mapper(folder)(process_of, range(4))) == {os.getpid()}
+
+
+class Somewhere(Whole):
+    """No division; a note says in which process it was made."""
+
+    def divide(self, task, feedback=None):
+        return replace(super().divide(task, feedback), notes=(str(os.getpid()), str(len(task.seeds))))
+
+
+def test_a_task_is_divided_on_a_node(executor, folder):
+    visible = replace(load_task(folder), seeds=Links.from_pairs([]))
+    divide = divider(executor.mapper(folder), open_stored(folder))
+    process, seeds = divide(Somewhere(), visible, None).notes
+    assert process != str(os.getpid())
+    assert seeds == "0"
 
 
 def left_behind(item):

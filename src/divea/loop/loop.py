@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.config import ModelSettings, Settings
-from divea.division import Division, Feedback, Subtask, make_strategy
+from divea.division import Division, Feedback, Strategy, Subtask, make_strategy
 from divea.division.discovery import similarity_weights
 from divea.errors import CalibrationError, InputError
 from divea.graphs import AlignmentTask, Links
@@ -68,6 +68,14 @@ class Work:
 
 Solver = Callable[[Work], Iterable[Solved]]
 """Solves all subtasks of an iteration and returns the results in their order."""
+
+Divider = Callable[[Strategy, AlignmentTask, Feedback | None], Division]
+"""Has a strategy divide a task, here or in another process."""
+
+
+def divide_here(strategy: Strategy, task: AlignmentTask, feedback: Feedback | None) -> Division:
+    """The division of a task, made in this process."""
+    return strategy.divide(task, feedback)
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,7 @@ def run_loop(
     computing: Computing = HERE,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     blocks: Blocks = IN_MEMORY,
+    divide: Divider = divide_here,
 ) -> Outcome:
     """Align a task; the same task, settings and solver give the same outcome.
 
@@ -144,12 +153,14 @@ def run_loop(
         Stores the state after each iteration. The loop continues from the latest one.
     blocks
         Processes ranked lists, and says where to store them. The caller removes the lists of the outcome.
+    divide
+        Divides the task in each iteration.
     """
-    calibration = _cross_validated(task, settings, solve, computing, checkpoints, blocks)
+    calibration = _cross_validated(task, settings, solve, computing, checkpoints, blocks, divide)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve, computing=computing, blocks=blocks)
+    loop = _Loop(task, settings, solve, computing=computing, blocks=blocks, divide=divide)
     calibration = loop.continue_from(checkpoints, visible) or calibration
     for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
@@ -198,6 +209,7 @@ def _cross_validated(
     computing: Computing,
     checkpoints: Checkpoints,
     blocks: Blocks,
+    divide: Divider,
 ) -> Calibration | None:
     """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
     if not settings.confidence.folds:
@@ -207,7 +219,7 @@ def _cross_validated(
     for fold, (visible, hidden) in enumerate(parts, start=1):
         found = checkpoints.judged(fold)
         if found is None:
-            loop = _Loop(visible, settings, solve, fold, computing, blocks)
+            loop = _Loop(visible, settings, solve, fold, computing, blocks, divide)
             loop.continue_from(checkpoints, visible)
             while loop.number < settings.iterations:
                 loop.iterate(visible, hidden, checkpoints)
@@ -248,9 +260,10 @@ class _Loop:
         fold: int = 0,
         computing: Computing = HERE,
         blocks: Blocks = IN_MEMORY,
+        divide: Divider = divide_here,
     ):
         self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
-        self._blocks = blocks
+        self._blocks, self._divide_with = blocks, divide
         self._features = LoopFeatures(task, settings, computing)
         self._strategy = make_strategy(task, settings)
         self.number = 0
@@ -327,7 +340,7 @@ class _Loop:
         if self._division is not None or len(pseudo_seeds):
             listed = total_scores(self.features)
             feedback = Feedback(self._division, pseudo_seeds, self._similarity, listed)
-        return self._strategy.divide(visible, feedback)
+        return self._divide_with(self._strategy, visible, feedback)
 
     @property
     def division(self) -> Division:

@@ -11,6 +11,7 @@ from divea.config.group import flattened
 from divea.errors import InputError
 from divea.executors import Executor, ExecutorSettings, choose_executor, make_executor
 from divea.graphs import AlignmentTask
+from divea.graphs.storage import StoredTask
 from divea.loop.checkpoint import NO_CHECKPOINTS
 from divea.loop.features import Computing
 from divea.loop.lists import Blocks
@@ -24,7 +25,7 @@ from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, stored_manifest
 from divea.runs.prepare import prepare
 from divea.runs.refine import Before, RefinedCheckpoints, open_before, refining
-from divea.runs.solver import FailedJob, Solver
+from divea.runs.solver import FailedJob, Solver, divider
 from divea.runs.stages import Stages
 from divea.runs.write import write_tables
 from divea.wording import worded
@@ -206,8 +207,18 @@ def _align(
     if not is_finished:
         executor.prepare()
     with run.folder_of_lists() as folder:
-        blocks = Blocks(executor.mapper(run.task_folder), folder)
-        outcome = run_loop(run.task, run.manifest.settings, solver, report, computing, checkpoints, blocks)
+        mapper = executor.mapper(run.task_folder)
+        blocks = Blocks(mapper, folder)
+        outcome = run_loop(
+            run.task,
+            run.manifest.settings,
+            solver,
+            report,
+            computing,
+            checkpoints,
+            blocks,
+            divider(mapper, StoredTask(run.task, run.task_folder)),
+        )
         if is_finished:
             # The loop was repeated for the observer alone: the tables are written already.
             return solver.failed

@@ -1,19 +1,22 @@
-"""Has the subtasks of an iteration solved, and commits each result as soon as it is there."""
+"""Has a task divided and its subtasks solved, and commits each result as soon as it is there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from divea.config import Settings
-from divea.division import Subtask
+from divea.division import Division, Feedback, Strategy, Subtask
 from divea.errors import SubtaskError
 from divea.executors import Done, Executor, Failed, FailureKind, Job, Steps, make_jobs
+from divea.graphs import AlignmentTask, Links
 from divea.graphs.storage import StoredTask
-from divea.loop.loop import Iteration, Work
+from divea.loop.lists import Mapper
+from divea.loop.loop import Divider, Iteration, Work
 from divea.resources.machine import cores
 from divea.runs.directory import RunDirectory
 from divea.runs.layout import LOG
@@ -215,6 +218,26 @@ def _what_is_solved_again(again: int, subtasks: int, settings: Settings) -> str:
     share = again / (subtasks * settings.iterations * (1 + (settings.confidence.folds or 0)))
     which = f"in the last of {settings.iterations} iterations" if settings.iterations > 1 else "once"
     return f"solves {again} of {subtasks} subtasks again, {which}: {share:.0%} of the work of a new run"
+
+
+def divider(mapper: Mapper, stored: StoredTask) -> Divider:
+    """What divides a stored task where `mapper` runs functions.
+
+    On a cluster that is a node, so the process that runs the loop does not need the memory.
+    """
+
+    def divide(strategy: Strategy, visible: AlignmentTask, feedback: Feedback | None) -> Division:
+        (division,) = mapper(
+            partial(_divided, strategy=strategy, stored=stored, seeds=visible.seeds), [feedback]
+        )
+        return division
+
+    return divide
+
+
+def _divided(feedback: Feedback | None, *, strategy: Strategy, stored: StoredTask, seeds: Links) -> Division:
+    # Only the path of a stored task is sent to another process.
+    return strategy.divide(replace(stored.task, seeds=seeds), feedback)
 
 
 def _no_matches(subtask: Subtask) -> Solved:
