@@ -375,7 +375,7 @@ def test_every_public_name_is_typed(tmp_path):
     assert len(revealed) == len(names)
     assert "Any" not in revealed and not [kind for kind in revealed if kind.startswith("def (*args: Any")]
     align = revealed[divea.__all__.index("align")]
-    assert align.startswith("def (task: ") and align.endswith("-> divea.api.Alignment")
+    assert align.startswith("def (task: ") and align.endswith("-> divea.api.alignment.Alignment")
 
 
 def test_the_program_runs(tmp_path):

@@ -1,44 +1,38 @@
-"""`divea.align` in Python: a task in, an `Alignment` out. It is the same code as `divea align`."""
+"""The result of an alignment in Python: tables of pairs, what they are worth, and what can be done next."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from divea.api.call import Made, executor_settings, run_alignment, sheets_of
 from divea.config import Settings
 from divea.config.executor import ExecutorSettings
-from divea.config.given_names import GivenNames
 from divea.config.group import shown_value
 from divea.curation.review import review
-from divea.errors import InputError, SubtaskError
+from divea.errors import InputError
 from divea.evaluation import AlignmentMetrics, evaluate_alignment, read_gold, true_curve
 from divea.evaluation.ranking import Protocol
 from divea.explanations import Explanation, explain
-from divea.formats import read_task, write_mappings
-from divea.formats.make_task import given_names, links_of
-from divea.formats.sheets import with_verdicts
-from divea.formats.task_folders import folder_around, with_names
+from divea.formats import write_mappings
+from divea.formats.make_task import links_of
+from divea.formats.task_folders import folder_around
 from divea.graphs import AlignmentTask, Links
 from divea.io import usable_path
 from divea.report import write_report
 from divea.report.facts import THRESHOLDS, Curve
 from divea.report.page import Step, Truth
 from divea.resources.limits import Limits
-from divea.runs.align import align_in
-from divea.runs.displays import choose_display, is_watched
 from divea.runs.export import ExportOptions, export_pairs
 from divea.runs.finished import RankedLists, open_finished, read_ranked_lists
 from divea.runs.html import as_html
-from divea.runs.log import Listener
-from divea.runs.progress import Progress
 from divea.runs.refine import with_more
 
 if TYPE_CHECKING:
@@ -62,9 +56,8 @@ class Alignment:
 
     def __init__(self, run: str | Path):
         self._run = open_finished(usable_path(run))
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._needed: list[tempfile.TemporaryDirectory[str] | None] = []
-        """Temporary folders of earlier runs, which are needed if this run is refined."""
+        self._temporary: list[TemporaryDirectory[str]] = []
+        """The temporary folders of this run and of those that it refines; they are deleted with it."""
 
     @property
     def path(self) -> Path:
@@ -329,21 +322,20 @@ class Alignment:
         >>> alignment.review("sheet.tsv")  # doctest: +SKIP
         >>> better = alignment.refine("sheet.tsv", out="run2")  # doctest: +SKIP
         """
-        sheets = _sheets(reviewed)
+        sheets = sheets_of(reviewed)
         if seeds is None and not sheets:
             raise InputError("nothing to refine with: give sheets with verdicts, or seeds")
         path = self._run.path
-        refined = _align_in(
+        made = run_alignment(
             lambda: with_more(path, seeds, sheets, skip_unknown_seeds=skip_unknown_seeds),
             None,
             out=out,
-            executor=_executor_settings(executor, workers),
+            executor=executor_settings(executor, workers),
             limits=Limits.of(device, memory, gpu_memory),
             progress=progress,
             refines=path,
         )
-        refined._needed = [*self._needed, self._temporary]
-        return refined
+        return alignment_of(made, refines=self)
 
     @property
     def _task_folder(self) -> Path | None:
@@ -370,148 +362,15 @@ def _require(library: str, method: str) -> Any:
         raise InputError(f"{method} needs {library}: pip install {library}") from error
 
 
-def align(
-    task: AlignmentTask | str | Path,
-    settings: Settings | str | None = None,
-    *,
-    reviewed: str | Path | Sequence[str | Path] = (),
-    source_names: Any = None,
-    target_names: Any = None,
-    out: str | Path | None = None,
-    executor: ExecutorSettings | str = "auto",
-    workers: int | None = None,
-    device: str = "auto",
-    memory: int | str | None = None,
-    gpu_memory: int | str | None = None,
-    progress: bool | None = None,
-    **changes: Any,
-) -> Alignment:
-    """Align a task.
+def alignment_of(made: Made, *, refines: Alignment | None = None) -> Alignment:
+    """The alignment of a run that was made here.
 
     Parameters
     ----------
-    task
-        A task, or the folder of one. `divea.make_task` makes one from DataFrames and other objects.
-    settings
-        Settings, or the name of a preset ("fast", "best"); None for the defaults.
-    reviewed
-        A review sheet with verdicts, or several (see `Alignment.review`): accepted pairs become seeds, and
-        rejected ones are never matched.
-    source_names, target_names
-        Names of the entities: a file with the columns entity and name (TSV, CSV or Parquet), a dict, a
-        pandas Series or a table of names, or the IRI of the property that has them. By default they are
-        found among the literals and in the IRIs.
-    out
-        The run directory. Call again with the same directory to continue a run. Without it, the run is in a
-        temporary folder that is deleted together with the alignment.
-    executor, workers
-        The executor ("auto", "inline", "local", "ray") and its number of workers. They decide only the
-        speed.
-    device
-        "auto", "cpu" or "cuda".
-    memory, gpu_memory
-        Limits on host and GPU memory, in bytes or as "4GiB".
-    progress
-        Whether to show the progress of the run. By default it is shown in a notebook or on a terminal.
-    **changes
-        Settings to change, by name: `subtasks=5`, `model="rrea"`, `features="none"`.
-
-    Returns
-    -------
-    Alignment
-
-    Examples
-    --------
-    >>> from divea.graphs.planted import planted_pair
-    >>> align(planted_pair().task, "fast", iterations=2)
-    Alignment(56 pairs)
+    refines
+        The alignment that the run refines: its files must last as long as the new one.
     """
-    if not isinstance(task, AlignmentTask | str | Path):
-        raise InputError(
-            f"task: expected a task or a folder, not {type(task).__name__}; divea.make_task makes a task"
-        )
-    names = GivenNames.of(
-        given_names(source_names, "source_names"), given_names(target_names, "target_names")
-    )
-    chosen = Settings.of(settings, {**changes, **names.settings})
-    names.require_effect(chosen)
-    limits = Limits.of(device, memory, gpu_memory)
-    folder = None if isinstance(task, AlignmentTask) else str(usable_path(task).absolute())
-
-    sheets = _sheets(reviewed)
-
-    def read() -> AlignmentTask:
-        if isinstance(task, AlignmentTask):
-            found = with_names(task, *names.tables)
-        else:
-            found = with_names(read_task(task), *names.tables)
-        return with_verdicts(found, sheets) if sheets else found
-
-    return _align_in(
-        read,
-        chosen,
-        out=out,
-        executor=_executor_settings(executor, workers),
-        limits=limits,
-        progress=progress,
-        folder=folder,
-    )
-
-
-def _sheets(reviewed: Any) -> list[str | Path]:
-    if isinstance(reviewed, str | Path):
-        return [reviewed]
-    if not isinstance(reviewed, Sequence) or not all(isinstance(sheet, str | Path) for sheet in reviewed):
-        raise InputError(f"reviewed: expected a sheet or a list of sheets; found {shown_value(reviewed)}")
-    return list(reviewed)
-
-
-def _executor_settings(executor: ExecutorSettings | str, workers: int | None) -> ExecutorSettings:
-    if isinstance(executor, str):
-        given = {"name": executor} if workers is None else {"name": executor, "workers": workers}
-        settings: ExecutorSettings = ExecutorSettings.checked(given)
-        return settings
-    if not isinstance(executor, ExecutorSettings):
-        raise InputError(f"executor: expected a name or ExecutorSettings; found {executor!r}")
-    if workers is not None:
-        raise InputError("workers: give them in the executor settings")
-    return executor
-
-
-def _align_in(
-    read: Callable[[], AlignmentTask],
-    settings: Settings | None,
-    *,
-    out: str | Path | None,
-    executor: ExecutorSettings,
-    limits: Limits,
-    progress: bool | None,
-    folder: str | None = None,
-    refines: Path | None = None,
-) -> Alignment:
-    """Align in a run directory, or in a temporary folder that is deleted together with the alignment."""
-    temporary = tempfile.TemporaryDirectory(prefix="divea-") if out is None else None
-    run = Path(temporary.name) / "run" if temporary is not None else usable_path(out or ".")
-    with _shown(progress) as listener:
-        failed = align_in(
-            run,
-            read,
-            settings,
-            limits=limits,
-            executor=executor,
-            listener=listener,
-            folder=folder,
-            refines=refines,
-        )
-    if failed:
-        raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")
-    alignment = Alignment(run)
-    alignment._temporary = temporary
+    alignment = Alignment(made.run)
+    own = [] if made.temporary is None else [made.temporary]
+    alignment._temporary = own + ([] if refines is None else refines._temporary)
     return alignment
-
-
-def _shown(progress: bool | None) -> AbstractContextManager[Listener | None]:
-    """The listener that shows the progress; None if it should not be shown."""
-    if progress is not None and not isinstance(progress, bool):
-        raise InputError(f"progress: expected True, False or None; found {shown_value(progress)}")
-    return Progress(choose_display()) if (is_watched() if progress is None else progress) else nullcontext()
