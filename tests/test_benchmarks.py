@@ -294,9 +294,10 @@ def test_gold_plays_the_reviewer_and_names_counterparts():
     judged = [reviewed.get(kind, 0) for kind in ("accepted", "corrected", "rejected", "not judged")]
     assert sum(judged) == 15 and judged[0] + judged[1] > 5
     assert random["accepted"] == 15 and before["gain"] == 0 and refined["solved again"] == 1
-    start, suggested, random = suggest.compare(PAIR.task, PAIR.gold, 0, options)
+    start, suggested, entities, links = suggest.compare(PAIR.task, PAIR.gold, 0, options)
     assert start["seeds"] == round(0.2 * len(PAIR.gold))
     assert suggested["seeds"] == start["seeds"] + 12 - suggested["wasted"]
-    assert random["seeds"] == start["seeds"] + 12
-    for row in (before, reviewed, refined, start, suggested, random):
+    assert entities["seeds"] == start["seeds"] + 12 - entities["wasted"] and entities["wasted"] > 0
+    assert links["seeds"] == start["seeds"] + 12 and links["wasted"] == 0
+    for row in (before, reviewed, refined, start, suggested, entities, links):
         assert 0 <= row["hits@1 of the rest"] <= 1

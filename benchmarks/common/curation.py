@@ -91,6 +91,17 @@ def random_links(links: Links, count: int, number: int) -> Links:
     return Links.from_pairs(links.pairs[order[:count]])
 
 
+def random_entities(task: AlignmentTask, count: int, number: int) -> Ids:
+    """A random draw of source entities that are no seeds."""
+    entities = task.unmatched_source
+    return entities[np.random.default_rng([number, 0xE17]).permutation(len(entities))[:count]]
+
+
+def links_from(links: Links, sources: Ids) -> Links:
+    """The links of some source entities; not all of these need to have one."""
+    return Links.from_pairs(links.pairs[np.isin(links.source, sources)])
+
+
 def without_sources(links: Links, sources: Ids) -> Links:
     """The links without those of some source entities."""
     return Links.from_pairs(links.pairs[~np.isin(links.source, sources)])

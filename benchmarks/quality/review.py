@@ -31,6 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
     parser.add_argument("--pairs", type=int, default=200, help="pairs of a sheet")
     parser.add_argument("--seeds", type=int, default=5, help="random draws that the review is compared with")
+    parser.add_argument(
+        "--percent", type=int, default=20, help="percentage of the links that are seeds: 5, 20 or 30"
+    )
     parser.add_argument("--split", type=int, default=0, help="split of the data set")
     parser.add_argument("--subtasks", type=int, default=1)
     add_settings(parser, "iterations=2")
@@ -52,7 +55,7 @@ def run(options: argparse.Namespace) -> Figures:
     )
     table = figures.table("review", dict.fromkeys(columns, ""))
     for name in options.sets:
-        data = DataSet(name, options.data, split=options.split)
+        data = DataSet(name, options.data, options.percent, options.split)
         task = data.task()
         for row in compare(task, data.test_links(task), options):
             table.add({"data": name, **row})

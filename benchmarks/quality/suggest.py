@@ -2,8 +2,9 @@
 
 A task starts with a few seeds; `--starts` draws them several times. In every round a run suggests entities,
 gold names their counterparts, and the next run knows them. An entity without a counterpart in gold is a
-wasted label and counts as one. For comparison, as many random links of gold become seeds at once. Results are
-compared on the links that nobody labelled, neither the suggestions nor any of the random draws.
+wasted question and counts as one. There are two comparisons: as many questions about random entities, some
+of which are wasted too, and as many random links of gold, none of which is. Results are compared on the links
+that nobody labelled, neither the suggestions nor any of the random draws.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common import DBP15K, DataSet, Figures, Needs, Value, add_data, add_device, add_settings, say
-from benchmarks.common.curation import aligned, filled_in, hits_at_1, random_links, without_sources
+from benchmarks.common.curation import (
+    aligned,
+    filled_in,
+    hits_at_1,
+    links_from,
+    random_entities,
+    random_links,
+    without_sources,
+)
 from divea.api import Alignment
 from divea.curation import suggest
 from divea.graphs import AlignmentTask, Links
@@ -35,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--starts", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="random seeds of the first seeds"
     )
     parser.add_argument(
-        "--seeds", type=int, default=1, help="random draws of labels for each start, to compare with"
+        "--seeds", type=int, default=1, help="random draws of each kind for each start, to compare with"
     )
     parser.add_argument("--subtasks", type=int, default=1)
     add_settings(parser, "iterations=2")
@@ -58,7 +67,7 @@ def run(options: argparse.Namespace) -> Figures:
 def compare(
     whole: AlignmentTask, gold: Links, number: int, options: argparse.Namespace
 ) -> list[dict[str, Value]]:
-    """A row for the start, for the suggestions, and for the mean of the random draws.
+    """A row for the start, for the suggestions, and for the mean of each kind of random draws.
 
     Parameters
     ----------
@@ -71,30 +80,42 @@ def compare(
     with tempfile.TemporaryDirectory() as folder:
         before = aligned(task, Path(folder) / "run", options)
         last, asked, wasted = in_rounds(before, test, Path(folder), options)
-        draws = [random_links(test, count, 100 * (number + 1) + draw) for draw in range(options.seeds)]
-        rest = without_sources(test, np.concatenate([asked, *(draw.source for draw in draws)]))
-        start = hits_at_1(before, rest)
-        found = hits_at_1(last, rest)
-        rows: list[dict[str, Value]] = [
-            {"labels": "none", "seeds": len(seeds), "hits@1 of the rest": start, "gain": 0.0},
-            {
-                "labels": "suggested",
-                "seeds": len(last.task.seeds),
-                "wasted": wasted,
-                "hits@1 of the rest": found,
-                "gain": found - start,
-            },
+        draws = {
+            "random entities": [
+                random_entities(task, count, _draw(number, draw)) for draw in range(options.seeds)
+            ],
+            "random links": [
+                random_links(test, count, _draw(number, draw)).source for draw in range(options.seeds)
+            ],
+        }
+        drawn = [sources for kind in draws.values() for sources in kind]
+        rest = without_sources(test, np.concatenate([asked, *drawn]))
+        start, found = hits_at_1(before, rest), hits_at_1(last, rest)
+        rows = [
+            _row("none", len(seeds), start, start),
+            {**_row("suggested", len(last.task.seeds), found, start), "wasted": wasted},
         ]
-        random = []
-        for place, draw in enumerate(draws):
-            again = AlignmentTask(task.source, task.target, seeds.union(draw))
-            random.append(hits_at_1(aligned(again, Path(folder) / f"random{place}", options), rest))
-            say(f"random draw {place + 1}: {random[-1]:.4f}, suggested {found:.4f}")
-        if random:
-            mean = float(np.mean(random))
-            what = {"labels": f"random, mean of {len(random)}", "seeds": len(seeds) + count}
-            rows.append({**what, "hits@1 of the rest": mean, "gain": mean - start})
+        for kind, sources in draws.items():
+            hits, known = [], []
+            for place, drawn_now in enumerate(sources):
+                again = AlignmentTask(task.source, task.target, seeds.union(links_from(test, drawn_now)))
+                out = Path(folder) / f"{kind} {place}"
+                hits.append(hits_at_1(aligned(again, out, options), rest))
+                known.append(len(again.seeds))
+                say(f"{kind}, draw {place + 1}: {hits[-1]:.4f}, suggested {found:.4f}")
+            if hits:
+                row = _row(f"{kind}, mean of {len(hits)}", float(np.mean(known)), float(np.mean(hits)), start)
+                rows.append({**row, "wasted": count + len(seeds) - float(np.mean(known))})
     return rows
+
+
+def _draw(start: int, draw: int) -> int:
+    """The number of a random draw: every start has its own."""
+    return 100 * (start + 1) + draw
+
+
+def _row(labels: str, seeds: float, hits: float, start: float) -> dict[str, Value]:
+    return {"labels": labels, "seeds": seeds, "hits@1 of the rest": hits, "gain": hits - start}
 
 
 def in_rounds(

@@ -8,7 +8,6 @@ import divea as divea_package
 from divea.errors import CalibrationError
 from divea.graphs import AlignmentTask, Links, save_task
 from divea.graphs.synth import SynthConfig, synthesise
-from divea.runs import align
 from divea.runs.layout import CALIBRATION, MAPPINGS, MAPPINGS_TSV, RANKED
 from tests.command_line import divea
 from tests.runs.tiny import solved_now, tables
@@ -83,7 +82,7 @@ def test_few_seeds_are_judged_by_cross_validation(cross_validated):
 
 def test_a_precision_that_the_seeds_say_too_little_about_is_refused(tmp_path, monkeypatch):
     """No interval is narrow enough here; the one of few seeds would be too wide by itself."""
-    monkeypatch.setattr(align, "MOST_BELOW", -0.5)
+    monkeypatch.setattr("divea.runs.write.MOST_BELOW", -0.5)
     task = task_with(60, tmp_path / "task")
     ended = divea("align", task, *OPTIONS, "--precision", 0.8, "--out", tmp_path / "run")
     assert ended.code == 4 and "a precision of 0.8 cannot be promised" in ended.err.splitlines()[-1], (
