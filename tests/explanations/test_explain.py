@@ -230,6 +230,31 @@ def test_relations_agree_as_far_as_they_connect_counterparts():
     assert pair.is_seed and pair.share == 1 and pair.source_relations == ("r",)
 
 
+TRIPLES = st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=20, unique=True)
+
+
+@given(TRIPLES, TRIPLES, st.lists(st.integers(-1, 4), min_size=5, max_size=5))
+def test_the_agreement_of_relations_is_a_cosine(ours, theirs, counterpart):
+    """The oracle has a number for every possible triple; source entities may share a counterpart."""
+    source, target = (
+        KnowledgeGraph.from_triples([(f"e{h}", f"r{r}", f"e{t}") for h, r, t in triples])
+        for triples in (ours, theirs)
+    )
+    target_of = np.array(counterpart)[np.arange(source.num_entities)].clip(max=target.num_entities - 1)
+    known = Counterparts(target_of, np.ones(len(target_of)), target_of >= 5, target_of)
+    found = RelationAgreement.of(AlignmentTask(source, target), known)
+    size = target.num_entities
+    is_matched = np.isin(np.arange(size), target_of)
+    here, there = (np.zeros((graph.num_relations, size, size)) for graph in (source, target))
+    for h, r, t in source.triples:
+        here[r, target_of[h], target_of[t]] += target_of[h] >= 0 and target_of[t] >= 0
+    for h, r, t in target.triples:
+        there[r, h, t] += is_matched[h] and is_matched[t]
+    lengths = np.sqrt(np.maximum(np.outer(here.sum((1, 2)), there.sum((1, 2))), 1))
+    assert np.allclose(found.same.toarray(), np.einsum("rht,sht->rs", here, there) / lengths)
+    assert np.allclose(found.inverse.toarray(), np.einsum("rth,sht->rs", here, there) / lengths)
+
+
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.2, 0.5, 0.9, np.nan])), max_size=12))
 def test_the_most_confident_source_of_a_target_is_its_counterpart(pairs):
     """Sources may share a target. The oracle sorts all of them by confidence."""

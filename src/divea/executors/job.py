@@ -19,6 +19,7 @@ from divea.config import ModelSettings, Settings
 from divea.division import Subtask
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
+from divea.graphs.ids import ranges
 from divea.graphs.storage import StoredTask
 from divea.loop.lists import Mapper
 from divea.loop.loop import Work
@@ -119,7 +120,7 @@ def inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: Alignm
             # Links are sorted by source, so those of an entity are consecutive.
             first = np.searchsorted(links.source, subtask.source_entities)
             count = np.searchsorted(links.source, subtask.source_entities, side="right") - first
-            row = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+            row = ranges(first, count)
             in_target[subtask.target_entities] = True
             found.append(row[in_target[links.target[row]]])
             in_target[subtask.target_entities] = False

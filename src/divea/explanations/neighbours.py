@@ -15,6 +15,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.graphs import AlignmentTask, KnowledgeGraph
+from divea.graphs.ids import ranges
+from divea.resources.row_blocks import in_threads
 from divea.runs.evidence import Evidence
 
 Numbers = npt.NDArray[np.int64]
@@ -198,19 +200,31 @@ class RelationAgreement:
         counterpart = np.where(known.confidence < LEAST_CONFIDENCE, -1, known.target)
         is_matched = np.zeros(task.target.num_entities, dtype=bool)
         is_matched[counterpart[counterpart >= 0]] = True
-        ours, theirs = (
-            _triples_of(graph, relations)
-            for graph, relations in ((task.source, source_relations), (task.target, target_relations))
-        )
-        heads, tails = counterpart[ours[:, 0]], counterpart[ours[:, 2]]
-        both = (heads >= 0) & (tails >= 0)
-        theirs = theirs[is_matched[theirs[:, 0]] & is_matched[theirs[:, 2]]]
+        sides = (task.source, source_relations, counterpart >= 0), (task.target, target_relations, is_matched)
+        ours, theirs = in_threads(lambda side: _triples_between(*side), sides)
         size = task.target.num_entities
+        heads, tails = counterpart[ours[:, 0]], counterpart[ours[:, 2]]
+        pairs = theirs[:, 0].astype(np.int64) * size + theirs[:, 2]
+        by_pair = np.argsort(pairs)
+        distinct, first, count = np.unique(pairs[by_pair], return_index=True, return_counts=True)
+        relation_there = theirs[by_pair, 1]
         shape = task.source.num_relations, task.target.num_relations
-        forward = heads[both] * size + tails[both], ours[both, 1]
-        backward = tails[both] * size + heads[both], ours[both, 1]
-        other = theirs[:, 0] * size + theirs[:, 2], theirs[:, 1]
-        return cls(_cosines(forward, other, shape), _cosines(backward, other, shape))
+        lengths = [
+            np.sqrt(np.maximum(np.bincount(side[:, 1], minlength=count), 1))
+            for side, count in zip((ours, theirs), shape, strict=True)
+        ]
+
+        def cosines(wanted: Numbers) -> csr_array:
+            place = np.searchsorted(distinct, wanted)
+            # A pair above all of these has no place: it is compared with -1.
+            found = np.flatnonzero(np.append(distinct, -1)[place] == wanted)
+            place = place[found]
+            here = np.repeat(ours[found, 1], count[place])
+            there = relation_there[ranges(first[place], count[place])]
+            weight = 1 / (lengths[0][here] * lengths[1][there])
+            return csr_array((weight, (here, there)), shape=shape)
+
+        return cls(*in_threads(cosines, (heads * size + tails, tails * size + heads)))
 
     def total(self, source: list[tuple[int, bool]], target: list[tuple[int, bool]]) -> float:
         """The agreement of the relations that lead to two neighbours, summed up."""
@@ -222,32 +236,16 @@ class RelationAgreement:
         return max(float(found), LEAST_AGREEMENT)
 
 
-def _cosines(
-    ours: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    theirs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    shape: tuple[int, int],
-) -> csr_array:
-    """The cosines of relations by the pairs of entities that they connect; a side is pairs and relations."""
-    pairs, number = np.unique(np.concatenate([ours[0], theirs[0]]), return_inverse=True)
-    first, second = (
-        csr_array((np.ones(len(relation)), (relation, place)), shape=(relations, len(pairs)))
-        for relation, place, relations in (
-            (ours[1], number[: len(ours[0])], shape[0]),
-            (theirs[1], number[len(ours[0]) :], shape[1]),
-        )
-    )
-    lengths = [1 / np.sqrt(np.maximum(np.diff(side.indptr), 1)) for side in (first, second)]
-    return csr_array((first @ second.T).multiply(lengths[0][:, None]).multiply(lengths[1][None, :]))
-
-
-def _triples_of(graph: KnowledgeGraph, relations: Numbers | None) -> Numbers:
-    """The triples with these relations."""
+def _triples_between(
+    graph: KnowledgeGraph, relations: Numbers | None, is_matched: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int32]:
+    """The triples between matched entities, with these relations if they are given."""
     triples = np.asarray(graph.triples)
-    if relations is None:
-        return triples.astype(np.int64)
-    wanted = np.zeros(graph.num_relations, dtype=bool)
-    wanted[relations] = True
-    return triples[wanted[triples[:, 1]]].astype(np.int64)
+    if relations is not None:
+        is_wanted = np.zeros(graph.num_relations, dtype=bool)
+        is_wanted[relations] = True
+        triples = triples[is_wanted[triples[:, 1]]]
+    return triples[is_matched[triples[:, 0]] & is_matched[triples[:, 2]]]
 
 
 def relation_labels(relations: list[tuple[int, bool]], graph: KnowledgeGraph) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from divea.graphs.ids import contains
+from divea.graphs.ids import contains, ranges
 from divea.graphs.knowledge_graph import KnowledgeGraph
 from divea.graphs.labels import LABEL
 from divea.graphs.links import Links
@@ -108,7 +108,7 @@ class _Triples:
         size = int(value.max(initial=0)) + 1
         order = np.argsort((2 * self.row + ~has_place) * size + value, kind="stable")
         counts = np.bincount(self.row)
-        position = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        position = ranges(np.zeros_like(counts), counts)
         chosen = order[position < most]
         return _Triples(self.row[chosen], self.relation[chosen], self.other[chosen], self.is_inverse[chosen])
 
@@ -125,8 +125,7 @@ def _triples_of(graph: KnowledgeGraph, entities: Ids) -> _Triples:
     counts_of_owner = np.bincount(owner, minlength=graph.num_entities)
     first_of_owner = np.cumsum(counts_of_owner) - counts_of_owner
     counts = counts_of_owner[entities]
-    within_row = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = by_owner[np.repeat(first_of_owner[entities], counts) + within_row]
+    found = by_owner[ranges(first_of_owner[entities], counts)]
     relation = np.concatenate([triples[:, 1], triples[:, 1]])
     row = np.repeat(np.arange(len(entities)), counts)
     return _Triples(row, relation[found], other[found], found >= len(triples))

@@ -1,4 +1,4 @@
-"""Arrays of ids as sets: positions and membership in sorted arrays, and masks over all entities."""
+"""Arrays of ids as sets: positions and membership in sorted arrays, masks over all entities, and ranges."""
 
 from __future__ import annotations
 
@@ -42,3 +42,22 @@ def marked(ids: Ids, size: int) -> npt.NDArray[np.bool_]:
     mask = np.zeros(size, dtype=bool)
     mask[ids] = True
     return mask
+
+
+def ranges(first: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """The numbers of several ranges, one range after the other.
+
+    Parameters
+    ----------
+    first
+        The first number of each range.
+    count
+        The length of each range; it may be 0.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 8, 1]), np.array([2, 0, 3])).tolist()
+    [5, 6, 1, 2, 3]
+    """
+    count = count.astype(np.int64)
+    return np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from divea.graphs.ids import ranges
 from divea.graphs.labels import LABEL
 from divea.types import Ids
 
@@ -120,8 +121,7 @@ def _literals_of(attributes: Attributes, ids: Ids) -> tuple[npt.NDArray[np.int64
     first = np.searchsorted(attributes.entities, ids)
     counts = np.searchsorted(attributes.entities, ids, side="right") - first
     owner = np.repeat(np.arange(len(ids)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, np.repeat(first, counts) + within
+    return owner, ranges(first, counts)
 
 
 def readable(texts: pa.Array) -> pa.Array:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from divea.graphs.ids import ranges
 from divea.loop.lists import IN_MEMORY, Blocks, Ranking, Rows
 from divea.matching import one_to_one
 from divea.types import Ids, Matches, Scores
@@ -160,7 +161,7 @@ def _rest(piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_]) -> _R
     is_left = (target >= 0) & ~is_taken[target]
     left = is_left.sum(axis=1)
     row, place = np.nonzero(is_left)
-    column = np.arange(len(row)) - np.repeat(np.cumsum(left) - left, left)
+    column = ranges(np.zeros_like(left), left)
     shape = len(rows), int(left.max(initial=0))
 
     def compact(values: npt.NDArray[Any], empty: float) -> npt.NDArray[Any]:
