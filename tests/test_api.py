@@ -233,6 +233,9 @@ def test_evaluation_with_links_and_with_a_file(finished, tmp_path):
     assert finished.evaluate(PAIR.gold, min_confidence=0.9).pairs.given == sum(
         finished.ranked["given"].to_pylist()
     )
+    for wrong in ("0.5", True, 1.5, float("nan")):
+        with pytest.raises(InputError, match="min_confidence: expected a number from 0 to 1; found"):
+            finished.evaluate(PAIR.gold, min_confidence=wrong)
     with pytest.raises(InputError, match="unknown protocol 'ajar'; choose from open, closed"):
         finished.evaluate(PAIR.gold, "ajar")
 

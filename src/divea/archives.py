@@ -5,6 +5,7 @@ Arrays start at multiples of 64 bytes, so a mapped array can be used in computat
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import zipfile
@@ -60,7 +61,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
 def map_arrays(path: Path) -> dict[str, np.ndarray] | None:
     """The arrays of a file that `write_arrays` wrote, mapped into memory; None if it is no such file.
 
-    Only the structure of the file is checked, not its checksums.
+    Only the structure of the file is checked, not its checksums. A mapped file stays open; InputError is
+    raised if too many files are open.
     """
     try:
         require_regular(path)
@@ -70,6 +72,10 @@ def map_arrays(path: Path) -> dict[str, np.ndarray] | None:
             return {
                 item.filename.removesuffix(".npy"): _array(mapped, *place) for item, place in members.items()
             }
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise InputError("cannot be opened: too many open files (`ulimit -n`)", path=path) from None
+        return None
     except Exception:  # zipfile and numpy may raise anything on a damaged archive
         return None
 

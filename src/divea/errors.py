@@ -51,7 +51,9 @@ class InputError(Exception):
 
 
 class SubtaskError(InputError):
-    """An iteration in which no subtask could be solved; the message has the first reason.
+    """Subtasks that could not be solved, or work on the ranked lists that was lost in every try.
+
+    The message has the first reason.
 
     The command line exits with code 3. The run can be continued.
     """

@@ -108,6 +108,7 @@ def test_doubt_is_the_entropy_of_the_confidence_or_else_the_lack_of_a_margin():
     assert doubts(lists_of([1.0, 0.5, 0.0], scores)).tolist() == [0, 1, 0]
     assert doubts(lists_of([np.nan] * 3, scores)).round(6).tolist() == [0.2, 1.0, 0.5]
     assert margins(lists_of([np.nan] * 3, scores)).round(6).tolist() == [0.8, 0.0, 0.5]
+    assert margins(lists_of([np.nan], [[0.7]], [[1]])).round(6).tolist() == [0.7]
 
 
 def rows_of(path):
@@ -324,3 +325,16 @@ def test_the_command_suggests_for_tasks_graph_files_and_runs(reviewed, tmp_path)
     assert refused.code == 2 and "a run has its graphs, seeds and random seed" in refused.err
     refused = command("suggest", "-o", tmp_path / "labels.tsv")
     assert refused.code == 2 and "name a task folder" in refused.err
+
+
+def test_a_run_without_candidates_suggests_nothing(tmp_path):
+    """Every target entity is a seed."""
+    source = KnowledgeGraph.from_triples([(f"s{i}", "r", f"s{i + 1}") for i in range(8)])
+    target = KnowledgeGraph.from_triples([("t0", "r", "t1"), ("t1", "r", "t2")])
+    seeds = Links.from_labels([f"s{i}" for i in range(3)], [f"t{i}" for i in range(3)], source, target)
+    task = AlignmentTask(source, target, seeds)
+    found = divea.align(task, out=tmp_path / "run", device="cpu", features="none", subtasks=1)
+    with pytest.raises(InputError, match="in doubt about nothing"):
+        divea.suggest(found.path, tmp_path / "sheet.tsv", 3)
+    with pytest.raises(InputError, match="assigned no pairs"):
+        found.review(tmp_path / "sheet.tsv")

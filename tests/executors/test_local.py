@@ -256,6 +256,20 @@ def test_functions_are_mapped_in_other_processes_and_survive_a_kill(local, folde
     assert os.getpid() not in mapper(process_of, items)
 
 
+def test_workers_that_die_are_replaced_when_more_workers_map_than_solve(
+    folder, jobs, expected, odd, monkeypatch
+):
+    """The idle workers of a map must not count as workers for jobs: nobody would take the jobs."""
+    monkeypatch.setattr(local_module, "cores", lambda: 4)
+    executor = Local(1)
+    try:
+        assert len(set(executor.mapper(folder)(process_of, range(40)))) > 1
+        assert run_jobs(executor, folder, [odd(jobs[0], "dies", times=2), *jobs[1:]]) == expected
+        assert list(executor.mapper(folder)(process_of, range(4)))
+    finally:
+        executor.close()
+
+
 def test_a_mapped_function_that_always_ends_its_process_is_an_error(local, folder, monkeypatch):
     monkeypatch.setattr(local_module, "cores", lambda: 2)
     monkeypatch.setattr(base, "LOSSES", 2)

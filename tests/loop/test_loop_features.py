@@ -221,6 +221,16 @@ def test_no_seed_that_calibrates_confidence_is_known_to_a_feature(monkeypatch, h
         assert not np.isin(known.target, hidden.target).any()
 
 
+def test_structural_features_that_appear_later_have_a_weight(loop_with, judged):
+    """A second one has no data before there are pseudo-seeds."""
+    first, second = (Fake(name, uses_known_pairs=True, is_structural=True) for name in ("one", "two"))
+    second.has_data = False
+    features = loop_with(first, second)
+    assert weights(features.at(task_with(0), NONE, NONE)).keys() == {"one"}
+    second.has_data = True
+    assert weights(features.at(task_with(0), Links.from_pairs(LINKS[50:60]), NONE)).keys() == {"one", "two"}
+
+
 def test_a_feature_is_computed_again_only_if_what_it_learns_from_has_changed(loop_with, judged):
     learner, fixed = Fake("attributes", uses_known_pairs=True), Fake("names")
     features = loop_with(learner, fixed)

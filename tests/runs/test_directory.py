@@ -2,23 +2,30 @@
 
 import fcntl
 import json
+import resource
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divea.archives import write_solved
-from divea.config import combine_settings
+from divea.api import align
+from divea.archives import map_matches, write_matches, write_solved
+from divea.config import Settings, combine_settings
 from divea.division import Whole
+from divea.errors import InputError
 from divea.executors import attempt
+from divea.io import is_temporary, temporary_path
+from divea.resources.limits import Limits, allow_many_files
 from divea.runs import manifest, prepare
+from divea.runs.align import align_in
 from divea.runs.archives import read_solved
 from divea.runs.directory import RunDirectory
 from divea.runs.journal import Entry, Journal, read_journal
 from divea.runs.layout import JOURNAL, LOCK, LOG, MANIFEST
-from divea.runs.manifest import library_versions
+from divea.runs.manifest import library_versions, stored_manifest
 from divea.types import Matches, Solved
 from tests.command_line import divea
 from tests.runs.tiny import PAIR, SETTINGS, tables, write_inputs
@@ -350,3 +357,47 @@ def test_the_manifest_holds_the_settings_and_what_each_stage_took(finished):
     assert combine_settings(stored["settings"], SETTINGS) == stored["settings"]
     assert {stage["stage"] for stage in stored["stages"]} == {"divide", "solve", "learn", "merge", "write"}
     assert all(stage["peak_memory"] > 1 << 20 for stage in stored["stages"])
+
+
+def test_a_run_that_another_process_makes_meanwhile_is_not_overwritten(tmp_path):
+    """Reading a task may take minutes, and only then is the run locked."""
+    settings = {**SETTINGS, "iterations": 2}
+
+    def read():
+        align(PAIR.task, out=tmp_path / "run", device="cpu", **{**settings, "iterations": 1})
+        return PAIR.task
+
+    with pytest.raises(InputError, match="is a run with other settings"):
+        align_in(tmp_path / "run", read, Settings.of(None, settings), limits=Limits.of("cpu"))
+    assert stored_manifest(tmp_path / "run").settings.iterations == 1
+
+
+def test_nothing_temporary_is_left_when_a_run_ends(tmp_path):
+    """A worker that is killed after it wrote a result leaves a file."""
+    run = tmp_path / "run"
+
+    def leave(iteration):
+        temporary_path(run / f"iteration-{iteration.number}" / "result.npz").write_bytes(b"left")
+
+    settings = Settings.of(None, SETTINGS)
+    align_in(run, lambda: PAIR.task, settings, limits=Limits.of("cpu"), observe=leave)
+    assert not [path for path in run.rglob("*") if is_temporary(path.name)]
+
+
+@pytest.fixture
+def few_files():
+    """The lowest limit of open files that leaves a few to this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_results_stay_open_than_a_process_may_usually_open(few_files, tmp_path):
+    ids, nothing = np.zeros(0, np.int32), np.zeros((0, 0), np.int32)
+    write_matches(Matches(ids, nothing, nothing.astype(np.float32), ids > 0), tmp_path / "lists.npz")
+    with pytest.raises(InputError, match="too many open files"):
+        kept = [map_matches(tmp_path / "lists.npz") for _ in range(30)]
+    allow_many_files()
+    kept = [map_matches(tmp_path / "lists.npz") for _ in range(30)]
+    assert len(kept) == 30

@@ -176,7 +176,7 @@ def vectors_of(task, dtype=np.float16, *, is_structure=False):
 def run(tmp_path):
     """A run that has just started."""
     manifest, _ = prepare(NAMED_PAIR.task, TINY, Limits("cpu"))
-    opened = open_run(tmp_path / "run", NAMED_PAIR.task, manifest, None)
+    opened = open_run(tmp_path / "run", NAMED_PAIR.task, manifest)
     yield opened
     opened.close()
 

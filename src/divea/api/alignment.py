@@ -117,7 +117,7 @@ class Alignment:
         protocol
             "open" ranks all targets without a seed, "closed" only those of the gold links.
         min_confidence
-            Evaluate all assigned pairs above this confidence instead of those in the mappings.
+            Evaluate all assigned pairs with at least this confidence instead of those in the mappings.
         folder
             The task folder whose own ids the gold file uses.
 
@@ -127,7 +127,8 @@ class Alignment:
         """
         if protocol not in ("open", "closed"):
             raise InputError(f"unknown protocol {protocol!r}; choose from open, closed")
-        if min_confidence is not None and not 0 <= min_confidence <= 1:
+        is_number = isinstance(min_confidence, int | float) and not isinstance(min_confidence, bool)
+        if min_confidence is not None and not (is_number and 0 <= min_confidence <= 1):
             shown = shown_value(min_confidence)
             raise InputError(f"min_confidence: expected a number from 0 to 1; found {shown}")
         gold = self._gold(gold, folder)
@@ -145,10 +146,10 @@ class Alignment:
         Parameters
         ----------
         source
-            The label of an entity of the source graph.
+            The label of an entity of the source graph, or its name if no other entity has it.
         target
-            The label of an entity of the target graph; by default the one that the source was matched with
-            or, if it has no match, its best candidate.
+            The label or name of an entity of the target graph; by default the one that the source was
+            matched with or, if it has no match, its best candidate.
 
         Examples
         --------

@@ -20,6 +20,7 @@ from divea.runs.align import align_in
 from divea.runs.displays import choose_display, is_watched
 from divea.runs.log import Listener
 from divea.runs.progress import Progress
+from divea.runs.solver import counted_subtasks
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_alignment(
             refines=refines,
         )
     if failed:
-        raise SubtaskError(f"{len(failed)} subtasks could not be solved; the first: {failed[0].reason}")
+        raise SubtaskError(f"{counted_subtasks(failed)} could not be solved; the first: {failed[0].reason}")
     return Made(run, temporary)
 
 

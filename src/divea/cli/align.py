@@ -149,6 +149,7 @@ def align(
     from divea.runs.displays import choose_display
     from divea.runs.layout import is_run
     from divea.runs.progress import Progress
+    from divea.runs.solver import counted_subtasks
 
     if out is None:
         raise InputError("name a run directory with --out")
@@ -232,7 +233,7 @@ def align(
     for item in failed:
         print_note(f"divea: iteration {item.iteration + 1}, subtasks {item.subtasks}: {item.reason}")
     if failed:
-        print_note(f"divea: {len(failed)} failed; {out}/log.jsonl has their logs")
+        print_note(f"divea: {counted_subtasks(failed)} could not be solved; {out}/log.jsonl has the logs")
     if not quiet:
         _print_result(out)
     if failed:

@@ -79,9 +79,10 @@ def doubts(lists: RankedLists) -> Numbers:
 
 def margins(lists: RankedLists) -> Numbers:
     """The score of each assigned pair minus the score of the best other candidate, from 0 to 1."""
-    by_source = np.argsort(lists.matches.source)
-    row = by_source[np.searchsorted(lists.matches.source[by_source], lists.assigned.source)]
-    scores = lists.matches.score[row, :2]
-    runner_up = scores[:, 1] if scores.shape[1] > 1 else np.zeros(len(row), np.float32)
+    if not len(lists.assigned):
+        return np.zeros(0)
+    # Lists are sorted by source.
+    scores = lists.matches.score[np.searchsorted(lists.matches.source, lists.assigned.source), :2]
+    runner_up = scores[:, 1] if scores.shape[1] > 1 else np.zeros(len(scores), np.float32)
     rival = np.where(lists.rank == 1, np.where(np.isfinite(runner_up), runner_up, 0), scores[:, 0])
     return np.clip(lists.score.astype(np.float64) - rival, 0, 1)

@@ -106,9 +106,8 @@ def _others(source: Ids, target: Ids, lists: Matches | None) -> list[Ids]:
     """The other candidates of each row, best first: one array for each place, -1 for none."""
     if lists is None or not lists.target.shape[1]:
         return []
-    by_source = np.argsort(lists.source)
-    row = by_source[np.searchsorted(lists.source[by_source], source)]
-    listed = lists.target[row, : OTHERS + 1]
+    # Lists are sorted by source.
+    listed = lists.target[np.searchsorted(lists.source, source), : OTHERS + 1]
     # Stable: candidates stay in their order, and the target of the row goes to the end.
     order = np.argsort((listed == target[:, None]) | (listed < 0), axis=1, kind="stable")
     others = np.take_along_axis(listed, order, 1)

@@ -138,8 +138,14 @@ class Executor(ABC):
             The folder of the task, as `divea.graphs.save_task` writes it.
         """
 
-    def prepare(self) -> None:
-        """Start anything that takes a while, such as a process, before there are jobs for it."""
+    def prepare(self, threads: int = 1) -> None:
+        """Start anything that takes a while, such as a process, before there are jobs for it.
+
+        Parameters
+        ----------
+        threads
+            The threads of each job.
+        """
         return
 
     def mapper(self, task_folder: Path) -> Mapper:

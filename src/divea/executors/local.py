@@ -2,7 +2,7 @@
 
 Workers are forks of one process that has loaded the libraries (`template.py`), and map the graphs into
 memory, so both are in memory only once for all workers. They receive jobs through sockets. A worker that dies
-is replaced; a worker whose parent dies ends itself. Nothing is left on the disk.
+is replaced; a worker whose parent dies ends itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Local(Executor):
     """Runs jobs in `workers` worker processes; by default, one per GPU or as many as there are cores for.
 
     A job that takes longer than `timeout` seconds fails. Workers start with the first jobs and stay for later
-    ones until `close`.
+    ones until `close`. Functions are applied to pieces of ranked lists by one worker per core, up to
+    `MOST_MAPPING`.
     """
 
     def __init__(self, workers: int | None = None, *, timeout: float | None = None):
@@ -68,7 +69,7 @@ class Local(Executor):
     def from_settings(cls, settings: ExecutorSettings) -> Self:
         return cls(settings.workers, timeout=settings.timeout)
 
-    def prepare(self) -> None:
+    def prepare(self, threads: int = 1) -> None:
         if self._template is None:
             self._template = Template(_unnamed_file())
             self._template.start()
@@ -81,7 +82,7 @@ class Local(Executor):
         tries = [Tries() for _ in jobs]
         try:
             while waiting or self._busy:
-                self._start_workers(min(count, len(self._busy) + len(waiting)))
+                self._start_workers(min(count, len(self._busy) + len(waiting)), below=count)
                 for worker in self._workers:
                     if worker.position is None and worker.number < count and waiting:
                         position = waiting.popleft()
@@ -123,7 +124,7 @@ class Local(Executor):
         taken = 0
         try:
             while taken < len(items):
-                self._start_workers(count)
+                self._start_workers(count, below=count)
                 for worker in self._workers:
                     ahead = bool(waiting) and waiting[0] < taken + 3 * count
                     if worker.position is None and worker.number < count and ahead:
@@ -168,16 +169,17 @@ class Local(Executor):
             return max(gpus(), 1)
         return max(cores() // jobs[0].threads, 1)
 
-    def _start_workers(self, count: int) -> None:
-        """Start workers until there are `count`. A new one takes over the number, and so the GPU, of one that
-        died.
+    def _start_workers(self, count: int, *, below: int) -> None:
+        """Start workers until `count` have a number below the limit. A new one takes over the number, and so
+        the GPU, of one that died. Workers with higher numbers, from a call with a higher limit, stay idle.
         """
         self.prepare()
         assert self._template is not None
         taken = {worker.number for worker in self._workers}
-        for number in range(count):
-            if number not in taken and len(self._workers) < count:
-                self._workers.append(_Worker(number, self._template))
+        missing = count - sum(number < below for number in taken)
+        free = [number for number in range(below) if number not in taken]
+        for number in free[: max(missing, 0)]:
+            self._workers.append(_Worker(number, self._template))
 
     def _remove(self, worker: _Worker) -> None:
         worker.end()

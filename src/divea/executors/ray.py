@@ -87,6 +87,7 @@ class Ray(Executor):
         self._must_shut_down = not ray.is_initialized()
         self._is_own_cluster = self._must_shut_down and address is None
         self._own_cluster: OwnCluster | None = None
+        self._threads = 1
         self.is_lost = False
         if self._must_shut_down and address is not None:
             connect(address)
@@ -100,12 +101,17 @@ class Ray(Executor):
             timeout=settings.timeout,
         )
 
+    def prepare(self, threads: int = 1) -> None:
+        # A cluster of our own is sized by the jobs, even if it starts with calls of functions.
+        self._threads = threads
+
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         import ray
 
         if not jobs:
             return
-        self._require_cluster(jobs[0].threads)
+        self._threads = max(self._threads, jobs[0].threads)
+        self._require_cluster()
         self._check_room(jobs[0])
         submitted = _Jobs(self, task_folder, jobs)
         tries = [Tries() for _ in jobs]
@@ -151,7 +157,7 @@ class Ray(Executor):
 
         if not items:
             return
-        self._require_cluster(1)
+        self._require_cluster()
         calls = _Calls(self, task_folder, function, items)
         tries = [Tries() for _ in items]
         ahead = _ITEMS_PER_CORE * max(int(self.in_time(ray.cluster_resources).get("CPU", 1)), 1)
@@ -181,12 +187,13 @@ class Ray(Executor):
         finally:
             calls.cancel()
 
-    def _require_cluster(self, threads: int) -> None:
+    def _require_cluster(self) -> None:
         """Start a cluster if there is none yet, and check that it answers."""
         import ray
 
         if not ray.is_initialized():
-            self._own_cluster = start_cluster(None if self.workers is None else self.workers * threads)
+            cpus = None if self.workers is None else self.workers * self._threads
+            self._own_cluster = start_cluster(cpus)
         self.check_cluster()
 
     def folder_on_nodes(self, task_folder: Path) -> Path:

@@ -121,16 +121,21 @@ class Template:
                 socket.send_fds(self._control, [request.encode()], descriptors)
                 return self._control.recv(_MOST_BYTES)
             except OSError:
+                # A late reply would be taken for the reply to the next request.
+                self._end()
                 return b""
 
     def close(self) -> None:
         """End the process. Its workers keep running."""
         with self._lock:
-            if self._process is not None and self._control is not None:
-                self._control.close()
-                self._process.kill()
-                self._process.wait()
-            self._process = self._control = None
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None and self._control is not None:
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+        self._process = self._control = None
 
 
 class Fork:

@@ -97,7 +97,7 @@ def run_cell(cell: Cell, run: Path, *, data: Path, device: str, jobs: int = 1) -
         "device": _device_name(manifest.device),
         "jobs": jobs,
     }
-    with closing(open_run(run, read_stored_task(run, manifest), manifest, manifest)) as opened:
+    with closing(open_run(run, read_stored_task(run, manifest), manifest)) as opened:
         text = json.dumps(metrics, indent=2) + "\n"
         opened.commit(METRICS, manifest.identity, lambda path: _write(path, text))
     return metrics

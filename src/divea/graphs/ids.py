@@ -61,3 +61,16 @@ def ranges(first: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> np
     """
     count = count.astype(np.int64)
     return np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+
+
+def numbered(ids: Ids) -> tuple[Ids, Ids]:
+    """The distinct ids in order, and the position of each id among them: faster than `np.unique`.
+
+    >>> [array.tolist() for array in numbered(np.array([7, 3, 7], dtype=np.int32))]
+    [[3, 7], [1, 0, 1]]
+    """
+    size = int(ids.max(initial=-1)) + 1
+    distinct = np.flatnonzero(marked(ids, size)).astype(np.int32)
+    place = np.empty(size, dtype=np.int32)
+    place[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return distinct, place[ids]

@@ -85,7 +85,8 @@ class LoopFeatures:
         if others:
             self._weigh(others, visible, pseudo_seeds)
         structural = tuple(feature for feature in present if feature not in others)
-        if structural and (len(hidden) >= FEWEST_PAIRS or structural[0].name not in self.weights):
+        is_new = any(item.name not in self.weights for item in structural)
+        if structural and (len(hidden) >= FEWEST_PAIRS or is_new):
             # Structure has seen the visible seeds, so only hidden ones can judge it.
             self.weights |= _weights_of(structural, hidden, DEFAULT_WEIGHT_OF_STRUCTURE)
         # Structural features and the model are one kind of evidence: names have to outweigh both.

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.archives import MappedMatches
+from divea.graphs.ids import numbered
 from divea.io import is_temporary
 from divea.resources.row_blocks import in_threads
 from divea.types import Ids, Matches, Scores
@@ -283,23 +284,12 @@ def _leaders(piece: tuple[Matches, slice]) -> _Leaders:
         others = np.where(is_listed[:, 1:], score[:, 1:], -np.inf).max(axis=1)
         is_ahead &= (leaders[:, 0] > others) | ~is_listed[:, 1:].any(axis=1)
     ids, values = target[is_listed], score[is_listed]
-    distinct, place = _numbered(ids)
+    distinct, place = numbered(ids)
     best_score = np.full(len(distinct), -np.inf, dtype=np.float32)
     np.maximum.at(best_score, place, values)
     holders = np.bincount(place[values == best_score[place]], minlength=len(distinct))
     listed = is_listed.sum(axis=1, dtype=np.int32)
     return _Leaders(best, leaders, matches.mutual[rows], listed, is_ahead, distinct, best_score, holders > 1)
-
-
-def _numbered(ids: Ids) -> tuple[Ids, npt.NDArray[np.intp]]:
-    """The distinct ids in order, and the position of each id among them; faster than sorting."""
-    most = int(ids.max(initial=-1)) + 1
-    is_used = np.zeros(most, dtype=bool)
-    is_used[ids] = True
-    distinct = np.flatnonzero(is_used).astype(np.int32)
-    place = np.empty(most, dtype=np.intp)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[ids]
 
 
 def _mutual(

@@ -17,7 +17,7 @@ from divea.loop.features import Computing
 from divea.loop.lists import Blocks
 from divea.loop.loop import Iteration, Observer, run_loop
 from divea.models import run_in_threads
-from divea.resources.limits import Limits
+from divea.resources.limits import Limits, allow_many_files
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.directory import INCOMPLETE, RunDirectory, open_run, read_stored_task
 from divea.runs.eta import iteration_costs
@@ -90,8 +90,9 @@ def align_in(
             open_before(refines).close()
     elif read_task is None and stored is not None:
         requested = requested.model_copy(update={"refines": stored.refines})
-    with closing(open_run(out, task, requested, stored)) as run:
+    with closing(open_run(out, task, requested)) as run:
         del task
+        allow_many_files()
         log = Log(out, listener)
         for note in notes:
             log("note", text=note)
@@ -110,7 +111,10 @@ def align_in(
             _opened_before(run.manifest) as before_it,
             closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers,
         ):
-            return _align(run, workers, log, observe, is_finished=is_finished, before=before_it)
+            failed = _align(run, workers, log, observe, is_finished=is_finished, before=before_it)
+        # Workers that were ended may have left temporary files.
+        run.sweep()
+        return failed
 
 
 def _manifest_to_refine(run: Path, settings: Settings | None, out: Path) -> Manifest:
@@ -205,7 +209,7 @@ def _align(
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     if not is_finished:
-        executor.prepare()
+        executor.prepare(run.manifest.threads)
     with run.folder_of_lists() as folder:
         mapper = executor.mapper(run.task_folder)
         blocks = Blocks(mapper, folder)

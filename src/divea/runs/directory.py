@@ -42,7 +42,7 @@ from divea.runs.layout import (
     result_file,
 )
 from divea.runs.lock import Lock
-from divea.runs.manifest import Manifest
+from divea.runs.manifest import Manifest, stored_manifest
 from divea.types import Solved
 
 if TYPE_CHECKING:
@@ -223,6 +223,19 @@ class RunDirectory:
         identity = self.manifest.identity
         return self._is_valid(DIVISION) and all(self._is_valid(name, identity) for name in TABLES)
 
+    def sweep(self) -> None:
+        """Remove the temporary files of processes that were killed, including worker processes."""
+        with reported(self.path):
+            for folder in (
+                self.path,
+                *self.path.glob("iteration-*"),
+                *self.path.glob("fold-*"),
+                *self.path.glob("fold-*/iteration-*"),
+                self.path / "features",
+            ):
+                if folder == self.path or (folder.is_dir() and not folder.is_symlink()):
+                    sweep(folder)
+
     def repair(self) -> None:
         """Remove what a crash left of the last line of the journal."""
         self._journal.repair()
@@ -289,34 +302,24 @@ def is_valid_file(run: Path, entry: Entry) -> bool:
     return found == entry.checksum
 
 
-def open_run(path: Path, task: AlignmentTask, wanted: Manifest, stored: Manifest | None) -> RunDirectory:
+def open_run(path: Path, task: AlignmentTask, wanted: Manifest) -> RunDirectory:
     """Start a run, or continue one. A run with another manifest is refused, and the error says what differs.
 
     Parameters
     ----------
     wanted
         The manifest that the run should have.
-    stored
-        The run's manifest, if it has a valid one.
     """
     _refuse_other_folders(path)
     with reported(path):
         path.mkdir(parents=True, exist_ok=True)
     lock = Lock(path)
     try:
-        with reported(path):
-            for folder in (
-                path,
-                *path.glob("iteration-*"),
-                *path.glob("fold-*"),
-                *path.glob("fold-*/iteration-*"),
-                path / "features",
-            ):
-                if folder == path or (folder.is_dir() and not folder.is_symlink()):
-                    sweep(folder)
-        manifest = _agreed_manifest(path, wanted, stored)
+        # Another process may have written the manifest before this one got the lock.
+        manifest = _agreed_manifest(path, wanted, stored_manifest(path))
         _keep_task(path, task, manifest)
         run = RunDirectory(path, lock, manifest)
+        run.sweep()
         run.repair()
         return run
     except BaseException:

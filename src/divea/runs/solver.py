@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,6 +39,12 @@ class FailedJob:
     """What happened, in one line."""
     log: str
     """What is known about every try."""
+
+
+def counted_subtasks(failed: Sequence[FailedJob]) -> str:
+    """The number of subtasks of failed jobs, for messages."""
+    count = sum(len(job.subtasks) for job in failed)
+    return f"{count} subtask{'s' if count > 1 else ''}"
 
 
 @dataclass
