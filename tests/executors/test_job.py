@@ -14,7 +14,7 @@ from divea.executors import job as job_module
 from divea.executors.inline import Inline
 from divea.executors.job import solve_job
 from divea.graphs import AlignmentTask, Links
-from divea.loop.loop import Work, run_loop
+from divea.loop.loop import Runtime, Work, run_loop
 from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
 from tests.executors.small import SETTINGS, TASK, result_bytes, small_work
@@ -102,7 +102,7 @@ def test_the_loop_runs_with_jobs_as_its_solver(folder):
         jobs = make_jobs(work, SETTINGS, device="cpu", memory=None, threads=1)
         return [solved for done in Inline().run(folder, jobs) for solved in done.solved]
 
-    outcome = run_loop(TASK, SETTINGS, by_jobs)
+    outcome = run_loop(TASK, SETTINGS, Runtime(by_jobs))
     assert len(outcome.matches) == len(TASK.unmatched_source)
 
 

@@ -13,7 +13,7 @@ from divea.config import Settings
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.loop.assignment import Assignment, assign
 from divea.loop.lists import Lists, rank
-from divea.loop.loop import Outcome, Work, run_loop
+from divea.loop.loop import Outcome, Runtime, Work, run_loop
 from divea.loop.solve import solve, subtask_random_seed
 from divea.models import make_model
 from divea.types import Matches, Solved
@@ -45,7 +45,7 @@ def solver_of(settings: Settings) -> Callable[[Work], Iterable[Solved]]:
 
 def align(task: AlignmentTask, settings: Settings) -> Outcome:
     """The outcome of the loop."""
-    return run_loop(task, settings, solver_of(settings))
+    return run_loop(task, settings, Runtime(solver_of(settings)))
 
 
 def assigned(source: npt.ArrayLike, target: npt.ArrayLike) -> Assignment:

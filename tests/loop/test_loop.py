@@ -9,7 +9,7 @@ from divea.division import DivEA, Subtask
 from divea.evaluation import RankMetrics, coverage, listed_ranks
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.synth import SynthConfig, synthesise
-from divea.loop.loop import run_loop
+from divea.loop.loop import Runtime, run_loop
 from divea.loop.solve import solve, subtask_random_seed, with_pseudo_seeds
 from divea.models import Model, make_model
 from divea.types import Embeddings, Matches, Solved
@@ -52,7 +52,7 @@ def align(task, settings, works=None, seen=None):
             works.append(work)
         return solver(work)
 
-    return run_loop(task, settings, watched, seen.append if seen is not None else None)
+    return run_loop(task, settings, Runtime(watched), seen.append if seen is not None else None)
 
 
 @pytest.mark.parametrize("division", ["joint", "divea", "cps", "isbp", "random"])
@@ -110,7 +110,7 @@ def test_the_last_model_starts_from_the_pseudo_seeds_of_the_first(pair):
         return [first_candidates(subtask) for subtask in work.subtasks]
 
     settings = Settings(subtasks=2, iterations=4, last_model={"name": "rrea", "iterations": 2})
-    run_loop(pair.task, settings, solver)
+    run_loop(pair.task, settings, Runtime(solver))
     assert [name for name, _ in solved] == ["label-propagation"] * 2 + ["rrea"] * 2
     assert [count > 0 for _, count in solved] == [False, True, True, True]
 

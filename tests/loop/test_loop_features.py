@@ -24,7 +24,7 @@ from divea.loop.features import (
     LoopFeatures,
     starting_pairs,
 )
-from divea.loop.loop import run_loop
+from divea.loop.loop import Runtime, run_loop
 from tests.loop.small_loops import SMALL, align, solver_of, with_shuffled_literals
 
 PAIR = planted_pair(120, 500, 4, 40, random_seed=3)
@@ -209,7 +209,7 @@ def test_no_seed_that_calibrates_confidence_is_known_to_a_feature(monkeypatch, h
         return solver(work)
 
     solver = solver_of(settings)
-    run_loop(task_with(40), settings, spy)
+    run_loop(task_with(40), settings, Runtime(spy))
     assert len(learner.told) == len(seeds)
     assert min(map(len, seeds)) == 20 and max(map(len, seeds)) == 40
     everything = set(map(tuple, LINKS[:40].tolist()))
@@ -219,6 +219,26 @@ def test_no_seed_that_calibrates_confidence_is_known_to_a_feature(monkeypatch, h
         assert set(map(tuple, visible.pairs.tolist())) <= seen
         assert not np.isin(known.source, hidden.source).any()
         assert not np.isin(known.target, hidden.target).any()
+
+
+def test_loops_with_the_same_graphs_share_what_does_not_depend_on_known_pairs(loop_with, judged, monkeypatch):
+    """The names of both graphs are compared once for all folds, and features stay in their order."""
+    made = []
+
+    def make(settings):
+        made.append([Fake("attributes", uses_known_pairs=True), Fake("names")])
+        return made[-1]
+
+    loop_with()
+    monkeypatch.setattr(module, "make_features", make)
+    pseudo_seeds = Links.from_pairs(LINKS[50:60])
+    before, found = None, []
+    for _ in range(3):
+        before = LoopFeatures(PAIR.task, Settings(), HERE, before)
+        found += [before.at(task_with(20), pseudo_seeds, NONE) for _ in range(2)]
+    assert [[len(fake.told) for fake in fakes] for fakes in made] == [[1, 1], [1, 0], [1, 0]]
+    assert {tuple(feature.name for feature in features) for features in found} == {("attributes", "names")}
+    assert before.describe(found[-1])["names"] == {"told": 1}
 
 
 def test_structural_features_that_appear_later_have_a_weight(loop_with, judged):

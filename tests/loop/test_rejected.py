@@ -14,7 +14,7 @@ from divea.graphs import AlignmentTask, Links, load_task, save_task
 from divea.graphs.planted import planted_pair
 from divea.loop.confidence import folds, hold_back
 from divea.loop.features import starting_pairs
-from divea.loop.loop import run_loop
+from divea.loop.loop import Runtime, run_loop
 from divea.matching import METHODS, match
 from divea.models.losses import HardLoss, MarginLoss
 from divea.models.stacking import StackedGraph
@@ -45,7 +45,7 @@ def rejected_pairs(draw):
 def found(task, chosen):
     """The outcome of a loop, and the pseudo-seeds of all its iterations."""
     seen = []
-    outcome = run_loop(task, chosen, solver_of(chosen), seen.append)
+    outcome = run_loop(task, chosen, Runtime(solver_of(chosen)), seen.append)
     return outcome, Links.from_pairs(np.concatenate([item.pseudo_seeds.pairs for item in seen]))
 
 

@@ -46,12 +46,28 @@ HERE = Computing()
 
 
 class LoopFeatures:
-    """Computes the features of each iteration of a loop."""
+    """Computes the features of each iteration of a loop.
 
-    def __init__(self, task: AlignmentTask, settings: Settings, computing: Computing):
+    Parameters
+    ----------
+    before
+        The features of another loop with the same graphs and settings. Those that do not learn from known
+        pairs are the same in both loops, and are taken over.
+    """
+
+    def __init__(
+        self,
+        task: AlignmentTask,
+        settings: Settings,
+        computing: Computing,
+        before: LoopFeatures | None = None,
+    ):
         self._task, self._settings, self._computing = task, settings, computing
-        self._made = make_features(settings.features)
+        fixed = {} if before is None else {one.name: one for one in before._made if not one.uses_known_pairs}
+        self._made: list[Feature] = [fixed.get(made.name, made) for made in make_features(settings.features)]
         self._computed: dict[str, FeatureRows | None] = {}
+        if before is not None:
+            self._computed = {name: rows for name, rows in before._computed.items() if name in fixed}
         self._known: dict[str, Links] = {}
         self.weights: dict[str, float] = {}
         """The latest weight of each feature."""
@@ -80,7 +96,7 @@ class LoopFeatures:
         for made in self._made:
             has_seeds = made.is_structural and len(visible.seeds) >= FEWEST_PAIRS
             self._update(made, visible.seeds if has_seeds else known)
-        present = tuple(feature for feature in self._computed.values() if feature is not None)
+        present = tuple(feature for _, feature in self._in_order() if feature is not None)
         others = beside_structure(present)
         if others:
             self._weigh(others, visible, pseudo_seeds)
@@ -118,7 +134,7 @@ class LoopFeatures:
     @property
     def score_names(self) -> tuple[str, ...]:
         """The names of all features that score pairs, even of those with a weight of 0."""
-        return tuple(name for name, item in self._computed.items() if isinstance(item, PairScores))
+        return tuple(name for name, item in self._in_order() if isinstance(item, PairScores))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,6 +163,10 @@ class LoopFeatures:
             "weights": {made.name: used.get(made.name, 0.0) for made in self._made},
             **{name: text for name, text in known.items() if text},
         }
+
+    def _in_order(self) -> list[tuple[str, FeatureRows | None]]:
+        """The names and rows of the features computed so far, in the order of the settings."""
+        return [(one.name, self._computed[one.name]) for one in self._made if one.name in self._computed]
 
     def _update(self, made: Feature, known: Links) -> None:
         """Compute a feature unless nothing that it depends on has changed."""

@@ -99,6 +99,22 @@ Observer = Callable[[Iteration], None]
 
 
 @dataclass(frozen=True)
+class Runtime:
+    """What a loop runs on. None of it changes the result."""
+
+    solve: Solver
+    """Solves the subtasks of each iteration."""
+    divide: Divider = divide_here
+    """Divides the task in each iteration."""
+    computing: Computing = HERE
+    """The device and the memory for computing features, and what stores them."""
+    checkpoints: Checkpoints = NO_CHECKPOINTS
+    """Stores the state after each iteration. The loop continues from the latest one."""
+    blocks: Blocks = IN_MEMORY
+    """Processes ranked lists, and says where to store them. The caller removes the lists of the outcome."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of the loop, in entity ids."""
 
@@ -128,44 +144,28 @@ class Outcome:
 
 
 def run_loop(
-    task: AlignmentTask,
-    settings: Settings,
-    solve: Solver,
-    observe: Observer | None = None,
-    computing: Computing = HERE,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
-    blocks: Blocks = IN_MEMORY,
-    divide: Divider = divide_here,
+    task: AlignmentTask, settings: Settings, runtime: Runtime, observe: Observer | None = None
 ) -> Outcome:
-    """Align a task; the same task, settings and solver give the same outcome.
+    """Align a task; the same task and settings give the same outcome.
 
     Raises CalibrationError if the settings have a confidence threshold and confidence cannot be calibrated.
 
     Parameters
     ----------
-    solve
-        Solves the subtasks of each iteration.
     observe
         Called with what each iteration found.
-    computing
-        The device and the memory for computing features, and what stores them.
-    checkpoints
-        Stores the state after each iteration. The loop continues from the latest one.
-    blocks
-        Processes ranked lists, and says where to store them. The caller removes the lists of the outcome.
-    divide
-        Divides the task in each iteration.
     """
-    calibration = _cross_validated(task, settings, solve, computing, checkpoints, blocks, divide)
+    checkpoints = runtime.checkpoints
+    calibration, features_before = _cross_validated(task, settings, runtime)
     visible, held_back = task, Links.from_pairs([])
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
-    loop = _Loop(task, settings, solve, computing=computing, blocks=blocks, divide=divide)
-    calibration = loop.continue_from(checkpoints, visible) or calibration
+    loop = _Loop(task, settings, runtime, before=features_before)
+    calibration = loop.continue_from(visible) or calibration
     for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.
         is_last = number == settings.iterations - 1
-        loop.iterate(*((task, Links.from_pairs([])) if is_last else (visible, held_back)), checkpoints)
+        loop.iterate(*((task, Links.from_pairs([])) if is_last else (visible, held_back)))
         if settings.calibrates and number == settings.iterations - 2:
             calibration = _calibrated(loop.judged(visible, held_back), settings, len(task.seeds))
         if not is_last:
@@ -203,26 +203,26 @@ def run_loop(
 
 
 def _cross_validated(
-    task: AlignmentTask,
-    settings: Settings,
-    solve: Solver,
-    computing: Computing,
-    checkpoints: Checkpoints,
-    blocks: Blocks,
-    divide: Divider,
-) -> Calibration | None:
-    """A calibration on all seeds, each judged by a loop that did not see it; None without folds."""
+    task: AlignmentTask, settings: Settings, runtime: Runtime
+) -> tuple[Calibration | None, LoopFeatures | None]:
+    """A calibration on all seeds, each judged by a loop that did not see it, and the features of these loops.
+
+    Both are None without folds.
+    """
     if not settings.confidence.folds:
-        return None
+        return None, None
+    checkpoints = runtime.checkpoints
     judged: list[Judged] = []
+    features: LoopFeatures | None = None
     parts = folds(task, settings.confidence.folds, settings.random_seed)
     for fold, (visible, hidden) in enumerate(parts, start=1):
         found = checkpoints.judged(fold)
         if found is None:
-            loop = _Loop(visible, settings, solve, fold, computing, blocks, divide)
-            loop.continue_from(checkpoints, visible)
+            loop = _Loop(visible, settings, runtime, fold, features)
+            features = loop.loop_features
+            loop.continue_from(visible)
             while loop.number < settings.iterations:
-                loop.iterate(visible, hidden, checkpoints)
+                loop.iterate(visible, hidden)
                 if loop.number < settings.iterations:
                     checkpoints.keep(fold, loop.checkpoint())
             found = loop.judged(visible, hidden)
@@ -230,7 +230,7 @@ def _cross_validated(
             checkpoints.keep_judged(fold, found)
         _require_columns(found, (judged or [found])[0].features.shape[1])
         judged.append(found)
-    return _calibrated(Judged.join(judged), settings, len(task.seeds))
+    return _calibrated(Judged.join(judged), settings, len(task.seeds)), features
 
 
 def _require_columns(judged: Judged, columns: int) -> None:
@@ -250,21 +250,26 @@ def _calibrated(judged: Judged, settings: Settings, seeds: int) -> Calibration |
 
 
 class _Loop:
-    """The state of a loop: what each iteration passes on to the next."""
+    """The state of a loop: what each iteration passes on to the next.
+
+    Parameters
+    ----------
+    fold
+        The fold of the cross-validation, from 1; 0 for the main loop.
+    before
+        The features of another loop: see `LoopFeatures`.
+    """
 
     def __init__(
         self,
         task: AlignmentTask,
         settings: Settings,
-        solve: Solver,
+        runtime: Runtime,
         fold: int = 0,
-        computing: Computing = HERE,
-        blocks: Blocks = IN_MEMORY,
-        divide: Divider = divide_here,
+        before: LoopFeatures | None = None,
     ):
-        self._task, self._settings, self._solve, self._fold = task, settings, solve, fold
-        self._blocks, self._divide_with = blocks, divide
-        self._features = LoopFeatures(task, settings, computing)
+        self._task, self._settings, self._runtime, self._fold = task, settings, runtime, fold
+        self.loop_features = LoopFeatures(task, settings, runtime.computing, before)
         self._strategy = make_strategy(task, settings)
         self.number = 0
         """The number of the next iteration."""
@@ -280,15 +285,15 @@ class _Loop:
         self.ranking = rank(NO_LISTS)
         """The ranked lists of the latest iteration, averaged with those before it."""
 
-    def continue_from(self, checkpoints: Checkpoints, visible: AlignmentTask) -> Calibration | None:
+    def continue_from(self, visible: AlignmentTask) -> Calibration | None:
         """Continue after the latest checkpoint, if there is one, and return its calibration."""
-        checkpoint = checkpoints.latest(self._fold, visible)
+        checkpoint = self._runtime.checkpoints.latest(self._fold, visible)
         if checkpoint is None:
             return None
         self.number = checkpoint.iteration + 1
         self._division, self.pseudo_seeds = checkpoint.division, checkpoint.pseudo_seeds
         self._similarity = checkpoint.similarity
-        self._features.restore(checkpoint.weights, checkpoint.scale)
+        self.loop_features.restore(checkpoint.weights, checkpoint.scale)
         for number, lists in enumerate(checkpoint.lists, self.number - len(checkpoint.lists)):
             self._history.add(lists, self._settings.model_at(number))
         return checkpoint.calibration
@@ -300,18 +305,18 @@ class _Loop:
             self.division,
             self.pseudo_seeds,
             self._similarity,
-            dict(self._features.weights),
-            self._features.scale,
+            dict(self.loop_features.weights),
+            self.loop_features.scale,
             calibration,
         )
 
-    def iterate(self, visible: AlignmentTask, hidden: Links, checkpoints: Checkpoints) -> None:
+    def iterate(self, visible: AlignmentTask, hidden: Links) -> None:
         """Divide, solve and learn once, with the seeds of `visible`; those of `hidden` only judge."""
-        settings, number = self._settings, self.number
+        settings, number, checkpoints = self._settings, self.number, self._runtime.checkpoints
         self.number += 1
         self.remove_lists()
         pseudo_seeds = without_anchors(self.pseudo_seeds, visible.seeds)
-        features = self.features = self._features.at(visible, pseudo_seeds, hidden)
+        features = self.features = self.loop_features.at(visible, pseudo_seeds, hidden)
         if number == 0 and (features or not len(visible.seeds)):
             pseudo_seeds = without_anchors(starting_pairs(visible, features), visible.seeds)
         self._known = pseudo_seeds
@@ -320,12 +325,12 @@ class _Loop:
             division = self._divide(visible, pseudo_seeds)
             checkpoints.keep_division(self._fold, number, division)
         self._division = division
-        notes = (*division.notes, *self._features.notes)
+        notes = (*division.notes, *self.loop_features.notes)
         work = Work(number, visible, division.subtasks, pseudo_seeds, features, notes, self._fold)
-        solved = list(self._solve(work))
+        solved = list(self._runtime.solve(work))
         top_sums = [result.top_sums for result in solved]
         self._history.add(Lists.of([result.matches for result in solved]), settings.model_at(number))
-        self.ranking = self._history.averaged(visible, self._blocks)
+        self.ranking = self._history.averaged(visible, self._runtime.blocks)
         self.pseudo_seeds = Links.from_pairs([])
         if self.number < settings.iterations:
             self.pseudo_seeds = choose_pseudo_seeds(
@@ -340,7 +345,7 @@ class _Loop:
         if self._division is not None or len(pseudo_seeds):
             listed = total_scores(self.features)
             feedback = Feedback(self._division, pseudo_seeds, self._similarity, listed)
-        return self._divide_with(self._strategy, visible, feedback)
+        return self._runtime.divide(self._strategy, visible, feedback)
 
     @property
     def division(self) -> Division:
@@ -357,7 +362,7 @@ class _Loop:
         """The assigned pairs."""
         return assign(
             self.ranking,
-            self._blocks,
+            self._runtime.blocks,
             one_to_one=self._settings.output.one_to_one,
             random_seed=self._settings.random_seed,
         )
@@ -365,7 +370,7 @@ class _Loop:
     @property
     def learned(self) -> dict[str, Any]:
         """What was learned about the features, as plain JSON types."""
-        return self._features.describe(self.features)
+        return self.loop_features.describe(self.features)
 
     def judged(self, visible: AlignmentTask, hidden: Links) -> Judged:
         """The assigned pairs that hidden seeds judge; the seeds of `visible` are known."""
@@ -379,11 +384,11 @@ class _Loop:
     @property
     def score_names(self) -> tuple[str, ...]:
         """The names of all features that score pairs, including those that the latest iteration left out."""
-        return self._features.score_names
+        return self.loop_features.score_names
 
     def calibrated_without_seeds(self, task: AlignmentTask) -> tuple[Calibration | None, Numbers]:
         """A calibration on decoys, None if it is not possible, and the columns that it applies to."""
-        structure = self._features.structure(task, self._known)
+        structure = self.loop_features.structure(task, self._known)
         random_seed = self._settings.random_seed
         return calibrate_without_seeds(self.assignment(), task, self.features, structure, random_seed)
 

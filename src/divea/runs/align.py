@@ -15,7 +15,7 @@ from divea.graphs.storage import StoredTask
 from divea.loop.checkpoint import NO_CHECKPOINTS
 from divea.loop.features import Computing
 from divea.loop.lists import Blocks
-from divea.loop.loop import Iteration, Observer, run_loop
+from divea.loop.loop import Iteration, Observer, Runtime, run_loop
 from divea.models import run_in_threads
 from divea.resources.limits import Limits, allow_many_files
 from divea.runs.checkpoints import RunCheckpoints
@@ -213,16 +213,9 @@ def _align(
     with run.folder_of_lists() as folder:
         mapper = executor.mapper(run.task_folder)
         blocks = Blocks(mapper, folder)
-        outcome = run_loop(
-            run.task,
-            run.manifest.settings,
-            solver,
-            report,
-            computing,
-            checkpoints,
-            blocks,
-            divider(mapper, StoredTask(run.task, run.task_folder)),
-        )
+        divide = divider(mapper, StoredTask(run.task, run.task_folder))
+        runtime = Runtime(solver, divide, computing, checkpoints, blocks)
+        outcome = run_loop(run.task, run.manifest.settings, runtime, report)
         if is_finished:
             # The loop was repeated for the observer alone: the tables are written already.
             return solver.failed
