@@ -188,7 +188,7 @@ def test_every_command_that_prints_figures_prints_them_as_json(finished, tmp_pat
     assert division["coverage"] == division["covered"] / division["links"] <= division["together"]
     status = found["status"]
     assert 0 < status.pop("bytes_of_iterations") < status.pop("bytes")
-    assert found["runs"] == [status | {"seconds": found["runs"][0]["seconds"]}]
+    assert found["runs"] == [status | {"idle_seconds": found["runs"][0]["idle_seconds"]}]
     assert (status["state"], status["iteration"], status["subtasks"]) == ("finished", 2, 2)
     assert (status["model"], status["seconds_left"]) == ("label-propagation", None)
     plan = found["plan"]

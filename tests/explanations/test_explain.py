@@ -25,8 +25,9 @@ from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.runs.evidence import Evidence, read_evidence
 from divea.runs.finished import open_finished, read_ranked_lists
-from divea.runs.layout import EVIDENCE
+from divea.runs.layout import EVIDENCE, FEATURES
 from tests.command_line import divea as command
+from tests.loop.small_loops import with_shuffled_literals
 
 SVG = "{http://www.w3.org/2000/svg}"
 NO_EVIDENCE = Evidence(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), (), None)
@@ -345,3 +346,16 @@ def test_every_list_is_found_in_many_row_groups(tmp_path, monkeypatch, order):
     for source, targets in zip(sources, whole.target, strict=True):
         labels = [pair.task.target.entities[target].as_py() for target in targets[targets >= 0]]
         assert labels == [target for target, _ in expected[source]]
+
+
+def test_names_are_shown_even_if_they_have_no_weight(tmp_path):
+    """Useless names do not count, but people know the entities by them."""
+    pair = synthesise(SynthConfig(entities=300, names=True, seed_share=0.3, random_seed=4))
+    target = with_shuffled_literals(pair.task.target)
+    task = AlignmentTask(pair.task.source, target, pair.task.seeds)
+    found = divea.align(task, out=tmp_path / "run", device="cpu", subtasks=1, iterations=2)
+    learned = json.loads((tmp_path / "run" / FEATURES).read_text())
+    assert learned["weights"] == {"names": 0.0, "attributes": 0.0}
+    explained = [found.explain(source) for source, _ in found_pairs(found, 10)]
+    assert all(one.source.name != one.source.label.rpartition("/")[2] for one in explained)
+    assert not any(one.literals for one in explained)

@@ -70,6 +70,7 @@ BAD = [
     ("seeds of blank lines", {"seeds.tsv": "\n\n"}, ["info", *FILES], "seeds.tsv: contains no links"),
     ("graph of blank lines", {"a.tsv": "\n\n"}, ["info", *FILES], "a.tsv: contains no triples"),
     ("folder of another kind", {}, ["info", "other"], "other: not a task folder: expected task.json (divea)"),
+    ("run as a task", {"run/task/task.json": "{}"}, ["info", "run"], "run: is not a task folder, but has one: run/task"),
     ("file where a folder belongs", {}, ["info", "a.tsv"], "a.tsv: is a file; a task is a folder"),
     ("folder where a file belongs", {}, ["info", "--source", "jape", "--target", "b.tsv"], "jape: is a folder"),
     ("cut .gz", {"a.tsv": gzip.compress(TABLE_TEXT)[:-20]}, ["info", *FILES], "a.tsv: the compressed file is"),
@@ -171,9 +172,9 @@ BAD = [
     ("unknown output format", {}, ["convert", "a.tsv", "out.docx"], "out.docx: unknown graph format"),
     ("unknown layout", {}, ["convert", "jape", "out", "--to", "xml"], "unknown layout 'xml'; choose from divea, jape, openea, parquet"),
     ("output under a file", {}, ["convert", "a.tsv", "b.tsv/x.nt"], "cannot be written"),
-    ("task and files at once", {}, ["info", "jape", "--source", "a.tsv"], "name a task folder, or two graphs"),
+    ("task and files at once", {}, ["info", "jape", "--source", "a.tsv"], "name either a task folder, or two graphs"),
     ("source without target", {}, ["info", "--source", "a.tsv"], "give both --source and --target"),
-    ("nothing named", {}, ["info"], "name a task folder, or two graphs"),
+    ("nothing named", {}, ["info"], "name either a task folder, or two graphs"),
     ("three paths", {}, ["convert", "a.tsv", "b.tsv", "c.tsv"], "expected one input and one output"),
     # Names.
     ("missing names", {}, ["info", *FILES, "--source-names", "no.tsv"], "names of the source: expected a file or a property; there is no file 'no.tsv', and the property"),
@@ -214,7 +215,7 @@ BAD = [
 def write_files(folder, files):
     for name, content in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, pa.Table):
             pq.write_table(content, path)
         else:

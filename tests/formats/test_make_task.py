@@ -440,7 +440,7 @@ def test_records_whose_columns_are_named_as_triples_are_triples():
     [
         (
             {"seeds": {"Rome": "Atlantis"}},
-            r"seeds: 1 of 1 links name .*'Atlantis'\); skip_unknown_seeds=True leaves",
+            r"seeds: 1 of 1 links name .*'Atlantis'\); for seeds, skip_unknown_seeds=True leaves",
         ),
         ({"seeds": {"Rome": "Rome", "Oslo": "Rome"}}, "seeds: 1 target entities are in more than one seed"),
         ({"seeds": 5}, "seeds: expected a file, a table, a dict or tuples"),
@@ -507,3 +507,13 @@ divea.make_task([("a", "r", "b")], [("a", "r", "b")], {"a": "a"}, source_attribu
 print([name for name in ("polars", "rdflib", "networkx", "IPython") if name in sys.modules])
 """
     assert python(code) == "[]"
+
+
+def test_an_index_that_would_be_lost_is_refused():
+    """A table of entities often has them as its index."""
+    attributes = WIDE.set_index("city")
+    with pytest.raises(
+        InputError, match=r"source_attributes: the index 'city' would not be read: reset_index"
+    ):
+        make_task(FRAME, FRAME, source_attributes=attributes)
+    assert make_task(FRAME, FRAME, source_attributes=attributes.reset_index()).source.attributes is not None

@@ -256,3 +256,11 @@ def test_ids_of_links_have_the_types_that_arrays_need():
     links = Links.from_pairs([(1, 2), (3, 4)])
     assert links.keys.dtype == np.int64 and (np.diff(links.keys) > 0).all()
     assert links.among(Links.from_pairs([])).tolist() == [False, False]
+
+
+def test_readable_names_in_place_of_entities_are_told(tmp_path):
+    task = planted_pair(seeds=0).task
+    sheet = tmp_path / "sheet.tsv"
+    sheet.write_text("verdict\tsource\ttarget\nStadrlo\tleft1\tright1\n")
+    with pytest.raises(InputError, match="as in the columns target and other_1, not by their readable names"):
+        with_verdicts(task, [sheet])

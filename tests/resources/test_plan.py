@@ -222,3 +222,20 @@ def test_the_plan_command_shows_subtasks_memory_and_time(task, tmp_path):
     assert number > 1 and size is not None
     assert "GiB per subtask" in shown.out
     assert "s per iteration" in shown.out
+
+
+def test_more_subtasks_than_unmatched_entities_are_refused():
+    task = planted_pair(seeds=30).task
+    count = len(task.unmatched_source)
+    assert plan_subtasks(task, Settings(subtasks=count), "cpu", Limits()).subtasks == count
+    with pytest.raises(InputError, match=f"{count + 1} is more than the {count} unmatched source entities"):
+        plan_subtasks(task, Settings(subtasks=count + 1), "cpu", Limits())
+
+
+def test_subtasks_that_are_too_small_for_all_entities_are_noted():
+    task = planted_pair(seeds=30).task
+    needed = subtasks_of_size(task, 40)
+    assert needed > 2
+    assert plan_subtasks(task, Settings(subtasks=needed, size=40), "cpu", Limits()).notes == ()
+    (note,) = plan_subtasks(task, Settings(subtasks=2, size=40), "cpu", Limits()).notes
+    assert note == f"2 subtasks of at most 40 entities are too small: expect about {needed}"

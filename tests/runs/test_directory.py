@@ -401,3 +401,39 @@ def test_more_results_stay_open_than_a_process_may_usually_open(few_files, tmp_p
     allow_many_files()
     kept = [map_matches(tmp_path / "lists.npz") for _ in range(30)]
     assert len(kept) == 30
+
+
+NOTHING_IN_COMMON = (
+    '<http://x/1> <http://x/r> <http://x/2> .\n<http://x/1> <http://x/p> "a" .\n',
+    '<http://y/3> <http://y/s> <http://y/4> .\n<http://y/3> <http://y/q> "b" .\n',
+)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_run_with_nothing_to_start_from_leaves_nothing(tmp_path, is_there):
+    """Otherwise the folder would be a run without seeds, and refuse the command with seeds."""
+    for name, text in zip(("a.nt", "b.nt"), NOTHING_IN_COMMON, strict=True):
+        (tmp_path / name).write_text(text)
+    run = tmp_path / "run"
+    if is_there:
+        run.mkdir()
+    command = ["align", "--source", tmp_path / "a.nt", "--target", tmp_path / "b.nt", "--out", run]
+    ended = divea(*command)
+    assert ended.code == 2 and "nothing to start from" in ended.err, ended.err
+    assert not run.exists()
+    (tmp_path / "seeds.tsv").write_text("http://x/1\thttp://y/3\n")
+    assert divea(*command, "--seeds", tmp_path / "seeds.tsv").code == 0
+    assert (run / MANIFEST).exists()
+
+
+def test_a_failed_start_leaves_the_files_of_others(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def fail(*args):
+        (run / "task" / "thesis.txt").write_text("mine")
+        raise InputError("not today")
+
+    monkeypatch.setattr("divea.runs.align.run_loop", fail)
+    with pytest.raises(InputError, match="not today"):
+        align_in(run, lambda: PAIR.task, Settings.of(None, SETTINGS), limits=Limits.of("cpu"))
+    assert [path.name for path in run.rglob("*") if path.is_file()] == ["thesis.txt"]

@@ -143,8 +143,8 @@ def test_a_memory_limit_leaves_less_for_a_job():
     assert prepared({"subtasks": 3}).memory is None
     limited = prepared({"subtasks": 3}, Limits("cpu", memory=2 * GIB))
     assert limited.memory == job_memory(TASK, 2 * GIB, "cpu") < 2 * GIB
-    other_device = Limits("cpu", gpu_memory=2 * GIB)
-    assert prepared({"subtasks": 3}, other_device).memory is None
+    with pytest.raises(InputError, match="gpu_memory has no effect: the device is cpu"):
+        prepared({"subtasks": 3}, Limits("cpu", gpu_memory=2 * GIB))
 
 
 def test_on_a_gpu_its_own_memory_limit_counts(gpu):

@@ -120,7 +120,7 @@ def _read_task(
         raise InputError("--skip-unknown-names has no effect without a file of names")
 
     if (folder is None) == (source is None and target is None):
-        raise InputError("name a task folder, or two graphs with --source and --target")
+        raise InputError("name either a task folder, or two graphs with --source and --target")
     if folder is not None:
         with working(f"reading {folder}"):
             return read_task(

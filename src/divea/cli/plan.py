@@ -62,6 +62,7 @@ def plan(
     options = {"model.name": model, "subtasks": subtasks, "size": size}
     settings = checked_settings(given_settings(preset, config, assignments, options))
     limits, where = Limits.of(device, memory, gpu_memory), resolve_device(device)
+    limits.require_effect(where)
     opened = open_task(task, source, target, seeds, skip_unknown_seeds, keep_schema)
     found = plan_subtasks(opened, settings, where, limits)
     size = found.size or mean_size(opened, found.subtasks)

@@ -22,10 +22,10 @@ def review(
     These are the pairs that the run is in doubt about, where a verdict also helps with doubtful pairs around
     them. Each row has names, neighbours of both ends and other candidates.
 
-    Fill in the column `verdict`: accept, reject, or the label of the right target (one of the columns
-    other_1, other_2, ... or any other entity of the target graph). Leave it empty if you do not know. Then
-    refine the run with `divea align --from RUN --reviewed SHEET --out NEW`: accepted pairs become seeds, and
-    rejected ones never match again.
+    Fill in the column `verdict`: accept, reject, or the right target as the column target would write it, for
+    example its IRI (one of other_1, other_2, ... or any other entity of the target graph). Leave it empty if
+    you do not know. Then refine the run with `divea align --from RUN --reviewed SHEET --out NEW`: accepted
+    pairs become seeds, and rejected ones never match again.
 
     In a .sssom.tsv file, write Not into predicate_modifier to reject a row, and your name into
     reviewer_label to accept it.

@@ -34,8 +34,8 @@ def settings(
 ) -> None:
     """Show every setting that is in use: its path, its value and what it does.
 
-    Without RUN, these are the defaults with --preset, --config and --set applied. A value of null is chosen
-    for you when a run starts; `divea settings RUN` shows what was chosen.
+    Without RUN, these are the defaults with --preset, --config and --set applied. Most values of null are
+    chosen for you when a run starts; `divea settings RUN` shows what was chosen. A threshold of null is none.
 
     Examples:
 

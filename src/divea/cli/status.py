@@ -44,7 +44,7 @@ def status(
     if found.seconds_left is not None:
         print_line(f"about {clock(found.seconds_left)} left")
     if found.state == "running":
-        print_line(f"last event {found.seconds:.0f} s ago")
+        print_line(f"last event {found.idle_seconds:.0f} s ago")
     elif found.state != "finished":
         print_line(f"`divea align --out {run}` continues it")
     print_line(_disk(on_disk, of_iterations if found.state == "finished" else 0))

@@ -42,13 +42,13 @@ def suggest(
 ) -> None:
     """Write the source entities whose counterparts are worth most to know, the best first.
 
-    With two graphs and nothing else, this is the first command: it chooses entities whose labels reach much
-    of the graph, spread over its parts. With a run, it prefers entities that the run is in doubt about, and
+    With two graphs and nothing else, this is the first command: it chooses entities with many neighbours,
+    spread over all parts of the graph. With a run, it prefers entities that the run is in doubt about, and
     the sheet has the run's candidates.
 
-    Fill in the column `verdict` with the label of the counterpart; if the sheet has candidates, accept takes
-    the one in the column `target`. Leave it empty if you do not know or if there is none. Then align with
-    `divea align ... --reviewed SHEET`.
+    Fill in the column `verdict` with the counterpart as the target graph writes it, for example its IRI; if
+    the sheet has candidates, accept takes the one in the column `target`. Leave it empty if you do not know
+    or if there is none. Then align with `divea align ... --reviewed SHEET`.
 
     Examples:
 

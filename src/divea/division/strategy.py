@@ -12,7 +12,7 @@ from divea.division.subtask import Division, Feedback, Subtask
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.registry import DIVISIONS
-from divea.resources.plan import mean_size
+from divea.resources.plan import mean_size, require_unmatched
 
 
 class Strategy(ABC):
@@ -53,11 +53,7 @@ def make_strategy(task: AlignmentTask, settings: Settings, device: str = "cpu") 
         raise InputError("the number of subtasks is not chosen yet")
     if not len(task.unmatched_source):
         raise InputError("every source entity is a seed, so nothing is left to align")
-    if settings.subtasks > len(task.unmatched_source):
-        raise InputError(
-            f"subtasks: {settings.subtasks} is more than the {len(task.unmatched_source)} unmatched source "
-            "entities"
-        )
+    require_unmatched(task, settings.subtasks)
     name = settings.division.name if settings.subtasks > 1 else "whole"
     size = settings.size or mean_size(task, settings.subtasks)
     strategy: type[Strategy] = DIVISIONS.load(name)

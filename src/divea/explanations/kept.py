@@ -150,6 +150,8 @@ def _learned(path: Path) -> tuple[dict[Side, tuple[str, ...]], list[dict[str, An
                 **{key: float(item[key]) for key in ("agreement", "presence")},
             }
             for item in content.get("attributes", [])
+            # What was learned about attribute values that were not used is no reason for a match.
+            if float(content["weights"]["attributes"]) > 0
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError("is not what a run learned about features", path=path) from error

@@ -45,7 +45,8 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield from (f"  {item.side:8}{_lone(item)}" for item in found.lone_neighbours)
     if found.literals:
         yield ""
-        yield "literals that the run learned to compare, in log odds before the weight of attributes:"
+        yield "values that the run compared, with the log odds of each, before the weight of attributes"
+        yield "(even equal values count against a pair if many other pairs share them):"
         for one in found.literals[:MOST_LITERALS]:
             ours, theirs = (", ".join(values) for values in (one.source_values, one.target_values))
             properties = f"{end_of(one.source_property)}: {ours} | {end_of(one.target_property)}: {theirs}"

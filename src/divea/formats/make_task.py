@@ -37,7 +37,8 @@ def make_task(
     """Make a task from two graphs and, if there are any, known matches between them.
 
     Tables are those of pandas, polars and pyarrow, and of every library with the Arrow C stream protocol.
-    Labels are text; integers become text. The index of a DataFrame is not read.
+    Labels are text; integers become text. The index of a DataFrame is not read; a DataFrame
+    whose index has the name of no column is refused.
 
     Parameters
     ----------

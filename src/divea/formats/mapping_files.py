@@ -146,6 +146,8 @@ def write_mappings(table: pa.Table, path: str | Path, *, for_spreadsheet: bool =
     """
     path = usable_path(path)
     suffix = mapping_suffix(path)
+    if suffix == ".parquet" != path.suffix.lower():
+        raise InputError("a Parquet file is compressed inside; name it .parquet", path=path)
     if not {*_ENDS} <= {*table.column_names}:
         raise InputError("expected a table with the columns source and target", path=path)
     for at, name in enumerate(table.column_names):

@@ -176,7 +176,10 @@ def _check_row(row: _Row, is_word: bool, source: int, target: int, named: int, p
     elif is_word and target < 0:
         problem = f"there is no target to {row.verdict.lower()}; name the right target instead"
     elif not is_word and named < 0:
-        problem = f"{row.verdict[:200]!r} is neither accept nor reject nor an entity of the target graph"
+        problem = (
+            f"{row.verdict[:200]!r} is neither accept nor reject nor an entity of the target graph; entities "
+            "are named as in the columns target and other_1, not by their readable names"
+        )
     if problem is not None:
         raise InputError(problem, path=path, line=row.line)
 

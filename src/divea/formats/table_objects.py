@@ -51,6 +51,10 @@ class TableObject:
         """The table; None if the object is not a table."""
         if is_a(given, "pandas", "DataFrame"):
             names = [str(name) for name in given.columns]
+            index = [str(name) for name in given.index.names if name is not None]
+            if not {*index} <= {*names}:
+                reset = "reset_index() makes it a column"
+                raise InputError(f"the index '{', '.join(index)}' would not be read: {reset}", path=where)
             return cls(names, lambda at: _pandas_column(given.iloc[:, at], names[at], where), where)
         if not (isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
             return None

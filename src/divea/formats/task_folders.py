@@ -270,6 +270,8 @@ def layout_of(folder: Path) -> Layout:
         for layout in _layouts():
             if layout.recognises(folder):
                 return layout
+        if is_native(folder / "task"):
+            raise InputError(f"is not a task folder, but has one: {folder / 'task'}", path=folder)
     raise InputError(
         "not a task folder: expected task.json (divea), triples_1 and ent_ids_1 (JAPE), "
         "rel_triples_1 (OpenEA) or triples_1.parquet, each with its _2",

@@ -167,4 +167,4 @@ def _unknown_labels_message(
         if len(relations):
             return f"{message}; {relations[0].as_py()!r} is a relation, not an entity"
     skip = worded(command="--skip-unknown-seeds", python="skip_unknown_seeds=True")
-    return f"{message}; {skip} leaves them out"
+    return f"{message}; for seeds, {skip} leaves them out"

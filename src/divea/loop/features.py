@@ -158,7 +158,7 @@ class LoopFeatures:
     def describe(self, features: Features) -> dict[str, Any]:
         """What was learned about features, as plain JSON types."""
         used = {feature.name: round(feature.weight, 4) for feature in features}
-        known = {made.name: made.describe() for made in self._made if made.name in used}
+        known = {made.name: made.describe() for made in self._made}
         return {
             "weights": {made.name: used.get(made.name, 0.0) for made in self._made},
             **{name: text for name, text in known.items() if text},

@@ -181,8 +181,8 @@ def run_loop(
         calibration, features = loop.calibrated_without_seeds(task)
     if calibration is None and settings.confidence.has_threshold:
         raise CalibrationError(
-            f"confidence cannot be calibrated: {len(task.seeds)} seeds are too few, and names and "
-            "attribute values are sure of too few pairs, or structure does not confirm them; add seeds, or "
+            f"confidence cannot be calibrated: {len(task.seeds)} seeds are too few, and either too few pairs "
+            "are certain from names and attribute values, or structure does not confirm them; add seeds, or "
             "leave the threshold out to get all pairs"
         )
     if calibration is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divea.errors import InputError
+from divea.wording import worded
 
 _M_MMAP_THRESHOLD = -3  # from malloc.h
 
@@ -43,6 +44,12 @@ class Limits:
     ) -> Limits:
         """Limits with sizes in bytes or as people write them."""
         return cls(device, _bytes("memory", memory), _bytes("gpu_memory", gpu_memory))
+
+    def require_effect(self, device: str) -> None:
+        """Raise InputError if there is a limit on the memory of a GPU, and the device is none."""
+        if self.gpu_memory is not None and device != "cuda":
+            option = worded(command="--gpu-memory", python="gpu_memory")
+            raise InputError(f"{option} has no effect: the device is {device}")
 
 
 def _bytes(name: str, size: int | str | None) -> int | None:

@@ -53,7 +53,8 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
     if settings.division.name == "whole":
         return Plan(1, None)
     if settings.subtasks is not None:
-        return Plan(settings.subtasks, settings.size)
+        require_unmatched(task, settings.subtasks)
+        return Plan(settings.subtasks, settings.size, _note_on_size(task, settings.subtasks, settings.size))
     if settings.size is not None:
         plan = _plan_by_size(task, settings.size)
     else:
@@ -65,6 +66,21 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
         note = f"nothing is divided, so {', '.join(given)} {verb} no effect; {divide} divides"
         plan = Plan(1, None, (*plan.notes, note))
     return plan
+
+
+def require_unmatched(task: AlignmentTask, subtasks: int) -> None:
+    """Raise InputError if there are more subtasks than unmatched source entities."""
+    if subtasks > len(task.unmatched_source):
+        raise InputError(
+            f"subtasks: {subtasks} is more than the {len(task.unmatched_source)} unmatched source entities"
+        )
+
+
+def _note_on_size(task: AlignmentTask, subtasks: int, size: int | None) -> tuple[str, ...]:
+    """A note if N subtasks of S entities have no room for all unmatched entities and their context."""
+    if size is None or subtasks == 1 or (needed := subtasks_of_size(task, size)) <= subtasks:
+        return ()
+    return (f"{subtasks} subtasks of at most {size} entities are too small: expect about {needed}",)
 
 
 def _plan_by_size(task: AlignmentTask, size: int) -> Plan:
@@ -106,7 +122,10 @@ def largest_size(task: AlignmentTask, memory: int, model: str, device: str) -> i
     size = int((PLANNED_SHARE * memory - cost.fixed) / per_entity)
     if size < 2:
         least = (cost.fixed + 2 * per_entity) / PLANNED_SHARE / 2**20
-        raise InputError(f"memory: {model} on {device} takes {least:.0f} MiB for the smallest subtask")
+        raise InputError(
+            f"memory: {model} on {device} takes {least:.0f} MiB for the smallest subtask, and the limit "
+            f"leaves {max(memory, 0) / 2**20:.0f} MiB for one, beside the libraries and the graphs"
+        )
     return min(size, task.source.num_entities + task.target.num_entities)
 
 

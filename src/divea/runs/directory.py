@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,10 @@ from divea.runs.checksums import (
 from divea.runs.journal import Entry, Journal
 from divea.runs.layout import (
     DIVISION,
+    JOURNAL,
     LOCK,
+    LOG,
+    MANIFEST,
     SIGNATURE,
     TABLES,
     TASK,
@@ -222,6 +225,24 @@ class RunDirectory:
             return False
         identity = self.manifest.identity
         return self._is_valid(DIVISION) and all(self._is_valid(name, identity) for name in TABLES)
+
+    def discard(self) -> None:
+        """Remove what starting the run wrote, if nothing was computed yet. Other files stay."""
+        try:
+            self._lock.check()
+        except InputError:
+            return  # another run is in the folder now
+        if self._journal.entries:
+            return
+        self.sweep()
+        task = self.path / TASK
+        for path in files_of(task, TASK):
+            path.unlink()
+        for name in (MANIFEST, LOG, JOURNAL, LOCK):
+            (self.path / name).unlink(missing_ok=True)
+        for folder in (*(path for path in task.glob("*") if path.is_dir()), task, self.path):
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
     def sweep(self) -> None:
         """Remove the temporary files of processes that were killed, including worker processes."""

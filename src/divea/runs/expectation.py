@@ -174,7 +174,8 @@ def no_expectation(expected: dict[str, Any], settings: Settings) -> str:
         reason = "too few seeds to calibrate it on"
     if settings.features.used:
         reason += (
-            ", and names and attribute values are sure of too few pairs, or structure does not confirm them"
+            ", and either too few pairs are certain from names and attribute values, or structure does not "
+            "confirm them"
         )
     written = f"all {expected['pairs']} pairs are written, and how many of them are correct is not known"
     return f"no confidence: {reason}; {written}"

@@ -52,6 +52,7 @@ def prepare(
     device = resolve_device(
         stored.device if stored is not None and limits.device == "auto" else limits.device
     )
+    limits.require_effect(device)
     plan = _plan(task, settings, device, limits, stored)
     folds, fold_notes = _folds(task, settings, stored)
     effective = settings.resolved(

@@ -39,7 +39,7 @@ class Status:
     failed: int
     model: str
     """The model of the iteration."""
-    seconds: float
+    idle_seconds: float
     """Seconds since the last event."""
     seconds_left: float | None = None
     """Estimated seconds until a running run ends; None if that is not known yet."""
@@ -77,7 +77,7 @@ def status_of(path: Path) -> Status:
         pseudo_seeds=_count(_last(events, "learned"), "pseudo_seeds", 0),
         failed=failed,
         model=settings.model_at(max(current, 0)).name if settings else "",
-        seconds=max(now - number(events[-1], "time"), 0.0) if events else 0.0,
+        idle_seconds=max(now - number(events[-1], "time"), 0.0) if events else 0.0,
         seconds_left=_seconds_left(events, now) if state == "running" else None,
     )
 
