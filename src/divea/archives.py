@@ -74,7 +74,9 @@ def map_arrays(path: Path) -> dict[str, np.ndarray] | None:
             }
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise InputError("cannot be opened: too many open files (`ulimit -n`)", path=path) from None
+            raise InputError(
+                "cannot be opened: too many open files; raise the limit of the system", path=path
+            ) from None
         return None
     except Exception:  # zipfile and numpy may raise anything on a damaged archive
         return None

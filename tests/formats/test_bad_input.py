@@ -103,7 +103,7 @@ BAD = [
     ("Turtle syntax", {"a.ttl": "@prefix x: <x:> .\nx:a x:r\n"}, ["convert", "a.ttl", "out.tsv"], "a.ttl:"),
     ("RDF/XML syntax", {"a.rdf": "<?xml version='1.0'?>\n<rdf:RDF>\n"}, ["convert", "a.rdf", "out.tsv"], "a.rdf:"),
     ("statement about a statement", {"a.ttl": "<x:a> <x:r> <<( <x:a> <x:r> <x:b> )>> .\n"}, ["convert", "a.ttl", "out.tsv"], "a.ttl: has a statement about a statement"),
-    ("unknown seed", {"seeds.tsv": "e1\tE1\nstranger\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 of 2 links name an unknown entity (1 labels: 'stranger'); --skip-unknown-seeds leaves them out"),
+    ("unknown seed", {"seeds.tsv": "e1\tE1\nstranger\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 of 2 links name an unknown entity (1 labels: 'stranger'); for seeds, --skip-unknown-seeds leaves them out"),
     ("only unknown seeds", {"seeds.tsv": "x\ty\n"}, ["info", *FILES, "--skip-unknown-seeds"], "seeds.tsv: no link names entities of both graphs"),
     ("source in two seeds", {"seeds.tsv": "e1\tE1\ne1\tE2\n"}, ["info", *FILES], "seeds.tsv: 1 source entities are in more than one seed ('e1')"),
     ("target in two seeds", {"seeds.tsv": "e1\tE1\ne2\tE1\n"}, ["info", *FILES], "seeds.tsv: 1 target entities are in more than one seed ('E1')"),
