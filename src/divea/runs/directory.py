@@ -236,13 +236,18 @@ class RunDirectory:
             return
         self.sweep()
         task = self.path / TASK
-        for path in files_of(task, TASK):
-            path.unlink()
-        for name in (MANIFEST, LOG, JOURNAL, LOCK):
-            (self.path / name).unlink(missing_ok=True)
-        for folder in (*(path for path in task.glob("*") if path.is_dir()), task, self.path):
-            with suppress(OSError):  # not empty
-                folder.rmdir()
+        with reported(self.path):
+            for path in files_of(task, TASK):
+                path.unlink()
+            iterations = (*self.path.glob("fold-*/iteration-*"), *self.path.glob("fold-*"))
+            for folder in (*task.glob("*"), task, *iterations, *self.path.glob("iteration-*")):
+                with suppress(OSError):  # a file, or not empty
+                    folder.rmdir()
+            # The lock is the last one: whatever a kill leaves is still a run, and can be continued.
+            for name in (MANIFEST, LOG, JOURNAL, LOCK):
+                (self.path / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.rmdir()
 
     def sweep(self) -> None:
         """Remove the temporary files of processes that were killed, including worker processes."""
