@@ -32,6 +32,8 @@ PREDICTING = (
 """The packages that make predictions, that predictions are made with, or that choose what people label."""
 MAY_SEE_GOLD = {
     "divea.api",
+    "divea.api.aligning",
+    "divea.api.alignment",
     "divea.cli.app",
     "divea.cli.evaluate",
     "divea.cli.evaluate_division",

@@ -324,7 +324,7 @@ def test_the_command_suggests_for_tasks_graph_files_and_runs(reviewed, tmp_path)
     refused = command("suggest", folder / "run", "--random-seed", 3, "-o", tmp_path / "labels.tsv")
     assert refused.code == 2 and "a run has its graphs, seeds and random seed" in refused.err
     refused = command("suggest", "-o", tmp_path / "labels.tsv")
-    assert refused.code == 2 and "name a task folder" in refused.err
+    assert refused.code == 2 and "name either a task folder" in refused.err
 
 
 def test_a_run_without_candidates_suggests_nothing(tmp_path):

@@ -275,6 +275,7 @@ def test_features_that_the_task_has_no_data_for_are_left_out(loop_with, judged):
     assert weights(found) == {"attributes": 0.4}
     assert features.describe(found) == {
         "weights": {"names": 0.0, "attributes": 0.4},
+        "names": {"told": 1},
         "attributes": {"told": 1},
     }
 

@@ -51,8 +51,6 @@ def make_strategy(task: AlignmentTask, settings: Settings, device: str = "cpu") 
     """
     if settings.subtasks is None:
         raise InputError("the number of subtasks is not chosen yet")
-    if not len(task.unmatched_source):
-        raise InputError("every source entity is a seed, so nothing is left to align")
     require_unmatched(task, settings.subtasks)
     name = settings.division.name if settings.subtasks > 1 else "whole"
     size = settings.size or mean_size(task, settings.subtasks)

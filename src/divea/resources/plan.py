@@ -69,11 +69,12 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
 
 
 def require_unmatched(task: AlignmentTask, subtasks: int) -> None:
-    """Raise InputError if there are more subtasks than unmatched source entities."""
-    if subtasks > len(task.unmatched_source):
-        raise InputError(
-            f"subtasks: {subtasks} is more than the {len(task.unmatched_source)} unmatched source entities"
-        )
+    """Raise InputError if nothing is unmatched, or if there are more subtasks than unmatched source entities."""
+    unmatched = len(task.unmatched_source)
+    if not unmatched:
+        raise InputError("every source entity is a seed, so nothing is left to align")
+    if subtasks > unmatched:
+        raise InputError(f"subtasks: {subtasks} is more than the {unmatched} unmatched source entities")
 
 
 def _note_on_size(task: AlignmentTask, subtasks: int, size: int | None) -> tuple[str, ...]:
