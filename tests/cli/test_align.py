@@ -301,7 +301,7 @@ def test_wrong_arguments_are_refused_in_one_line(finished, tmp_path):
     for arguments, message in (
         (["align", finished / "task"], "--out"),
         (["align", "--out", tmp_path / "none"], "name either a task folder"),
-        (["align", finished / "task", "--source", "a.nt", "--out", tmp_path / "none"], "name either a task folder"),
+        (["align", finished / "task", "--source", "a.nt", "--out", tmp_path / "none"], "name either"),
         (["align", "--source", "a.nt", "--out", tmp_path / "none"], "give both --source and --target"),
         (["evaluate", tmp_path, "--gold", finished / "gold.tsv"], "no run"),
         (["evaluate", finished / "run", "--gold", tmp_path / "none"], "no such file"),

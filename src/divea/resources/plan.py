@@ -69,7 +69,7 @@ def plan_subtasks(task: AlignmentTask, settings: Settings, device: str, limits: 
 
 
 def require_unmatched(task: AlignmentTask, subtasks: int) -> None:
-    """Raise InputError if nothing is unmatched, or if there are more subtasks than unmatched source entities."""
+    """Raise InputError if there are fewer unmatched source entities than subtasks, or none at all."""
     unmatched = len(task.unmatched_source)
     if not unmatched:
         raise InputError("every source entity is a seed, so nothing is left to align")

@@ -53,7 +53,7 @@ class Progress:
 
     def _on_iteration(self, subtasks: int, solved_before: int, **facts: Any) -> None:
         before = f", {solved_before} solved before" if solved_before else ""
-        self._line(f"{self._iteration()}: {subtasks} subtasks{before}")
+        self._line(f"{self._iteration()}: {subtasks} {'subtask' if subtasks == 1 else 'subtasks'}{before}")
         self._stage = "solving"
         self._steps = {}
 
