@@ -15,8 +15,8 @@ from divea.api import align
 from divea.errors import InputError, SubtaskError
 from divea.executors import Done, Failed, FailureKind, base, check_executor, make_jobs
 from divea.executors import local as local_module
-from divea.executors.local import Local
-from divea.executors.template import WORKER_NAME
+from divea.executors.local import Local, _started
+from divea.executors.template import WORKER_NAME, Fork, Template
 from divea.graphs.storage import StoredTask
 from divea.models import make_model
 from tests.executors.odd_models import tries
@@ -228,6 +228,49 @@ def test_a_stopped_template_is_replaced(folder, jobs, expected, monkeypatch):
         executor.close()
 
 
+def test_workers_of_a_lost_template_are_left_to_the_system(monkeypatch):
+    """A new template knows nothing about them, and goes on."""
+    with tempfile.TemporaryFile() as log:
+        template = Template(log)
+        old = _started(0, template)
+        os.kill(template._process.pid, signal.SIGKILL)
+        new = _started(1, template)
+        made_by = template._process
+        try:
+            assert new.process.parent is made_by is not old.process.parent
+            assert old.process.poll() is None
+            os.kill(new.process.pid, signal.SIGSEGV)
+            assert new.process.wait(10) and new.process.returncode == -signal.SIGSEGV
+            old.process.kill()
+            assert old.process.wait(10) and old.process.returncode == -signal.SIGKILL
+            # Another process may have the number by now.
+            monkeypatch.setattr(Fork, "is_there", lambda self: False)
+            gone = Fork(template, old.process.parent, os.getpid())
+            gone.kill()
+            assert gone.returncode == -signal.SIGKILL
+            assert template._process is made_by and made_by.poll() is None
+        finally:
+            new.end()
+            old.end()
+            template.close()
+
+
+def test_a_process_with_the_number_of_a_worker_is_told_from_it(local, folder, jobs):
+    run_jobs(local, folder, jobs)
+    worker = local._workers[0].process
+    assert worker.is_there()
+    worker._started = "1"
+    assert not worker.is_there()
+
+
+def test_a_template_that_cannot_fork_is_asked_again_and_then_told(folder, jobs, monkeypatch, tmp_path):
+    local = Local(1)
+    monkeypatch.setattr(Template, "_ask", lambda *args: b"Resource temporarily unavailable")
+    with pytest.raises(InputError, match="cannot be started: Resource temporarily unavailable"):
+        list(local.run(folder, jobs[:1]))
+    local.close()
+
+
 def test_workers_that_cannot_start_are_told(folder, jobs, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(InputError, match="worker processes cannot be started"):
@@ -286,6 +329,50 @@ def test_jobs_are_the_same_if_workers_estimate_their_memory(local, folder, monke
     there = make_jobs(small_work(), SMALL_SETTINGS, **chosen, stored=stored, mapper=local.mapper(folder))
     assert [job.subtasks for job in there] == [job.subtasks for job in here]
     assert 1 < len(here) < 4
+
+
+def test_a_second_map_is_refused_while_the_first_is_open(local, folder, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    first = local.mapper(folder)(process_of, range(40))
+    next(first)
+    with pytest.raises(RuntimeError, match="must be read"):
+        list(local.mapper(folder)(process_of, range(4)))
+    first.close()
+    assert len(list(local.mapper(folder)(process_of, range(4)))) == 4
+
+
+class TwoArgumentsError(Exception):
+    """An exception that pickle cannot make again."""
+
+    def __init__(self, first, second):
+        super().__init__("only one")
+
+
+def raises(item):
+    raise TwoArgumentsError(item, item)
+
+
+def test_an_error_that_cannot_be_sent_arrives_as_text(local, folder, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    with pytest.raises(RuntimeError, match="TwoArgumentsError: only one"):
+        list(local.mapper(folder)(raises, [1, 2]))
+
+
+def stopped(item):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_a_mapped_function_that_stops_its_process_is_an_error_if_there_is_a_timeout(folder, monkeypatch):
+    monkeypatch.setattr(local_module, "cores", lambda: 2)
+    monkeypatch.setattr(local_module, "CALL_SECONDS", 1.0)
+    monkeypatch.setattr(local_module, "START_SECONDS", 5.0)
+    monkeypatch.setattr(base, "LOSSES", 2)
+    local = Local(1, timeout=0.5)
+    try:
+        with pytest.raises(SubtaskError, match=r"longer than 1 s \(2 times\); the same"):
+            list(local.mapper(folder)(stopped, [1, 2]))
+    finally:
+        local.close()
 
 
 def always_killed(item):

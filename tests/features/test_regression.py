@@ -56,3 +56,29 @@ def test_a_refit_finds_what_a_fit_from_the_start_finds(share):
         for one, other in ((weights, intercept), (expected, expected_intercept))
     )
     assert np.abs(found - wanted).max() < 1e-3
+
+
+def test_a_refit_is_right_where_newtons_method_diverges():
+    """Rare large values almost separate the classes."""
+    rng = np.random.default_rng(0)
+    diverged = 0
+    for _ in range(60):
+        is_large = rng.random((60, 6)) < 0.03
+        features = np.where(is_large, 8, 1) * rng.normal(size=(60, 6))
+        features = (features - features.mean(axis=0)) / features.std(axis=0)
+        logits = 3 + 2 * features[:, 0] + 1.5 * features[:, 1]
+        is_correct = (rng.random(60) < 1 / (1 + np.exp(-logits))).astype(float)
+        counts = rng.exponential(size=60)
+        expected = fit_logistic(features, is_correct, counts)
+        with np.errstate(over="ignore"):
+            found = refit_logistic(features, is_correct, counts, (-5 * expected[0], expected[1]))
+            diverged += np.array_equal(found[0], expected[0])
+            data = features, is_correct, counts
+            assert _loss(found, *data) < _loss(expected, *data) + 0.01
+    assert diverged  # otherwise nothing was tested
+
+
+def _loss(found, features, is_correct, counts):
+    logits = features @ found[0] + found[1]
+    loss = counts * (np.logaddexp(0, logits) - is_correct * logits)
+    return loss.sum() + RIDGE / 2 * (found[0] ** 2).sum()

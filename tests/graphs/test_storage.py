@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from divea import InputError
-from divea.graphs import load_task, save_task
+from divea.graphs import AlignmentTask, Links, load_task, save_task
+from divea.graphs.storage import open_stored
 from divea.graphs.synth import SynthConfig, synthesise
 from tests.command_line import python
 from tests.generators import tasks
@@ -34,6 +36,15 @@ def test_arrays_are_mapped_and_not_read(folder):
     again = load_task(folder)
     assert pa.total_allocated_bytes() - before < 1000
     assert again.source.num_entities == 300
+
+
+def test_a_stored_task_that_was_replaced_is_opened_again(folder):
+    before = open_stored(folder)
+    assert open_stored(folder) is before
+    shutil.rmtree(folder)
+    task = before.task
+    save_task(AlignmentTask(task.source, task.target, Links.from_pairs(task.seeds.pairs[:5])), folder)
+    assert len(open_stored(folder).task.seeds) == 5 < len(task.seeds)
 
 
 def test_another_process_opens_the_same_task(folder):

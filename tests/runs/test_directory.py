@@ -17,6 +17,7 @@ from divea.config import Settings, combine_settings
 from divea.division import Whole
 from divea.errors import InputError
 from divea.executors import attempt
+from divea.formats import write_task
 from divea.io import is_temporary, temporary_path
 from divea.resources.limits import Limits, allow_many_files
 from divea.runs import manifest, prepare
@@ -424,6 +425,28 @@ def test_a_run_with_nothing_to_start_from_leaves_nothing(tmp_path, is_there):
     (tmp_path / "seeds.tsv").write_text("http://x/1\thttp://y/3\n")
     assert divea(*command, "--seeds", tmp_path / "seeds.tsv").code == 0
     assert (run / MANIFEST).exists()
+
+
+def test_a_run_whose_executor_cannot_be_made_leaves_nothing(tmp_path):
+    write_task(PAIR.task, tmp_path / "task")
+    command = ["align", tmp_path / "task", "-n", 2, "--out", tmp_path / "run"]
+    ended = divea(*command, "--executor", "local", "--memory", "1GiB")
+    assert ended.code == 2 and "leave out local" in ended.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_feature_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypatch):
+    """Its folder exists already when the disk turns out to be full."""
+    run = tmp_path / "run"
+
+    def fail(*args):
+        (run / "features").mkdir()
+        raise InputError("no space left")
+
+    monkeypatch.setattr("divea.runs.align.run_loop", fail)
+    with pytest.raises(InputError, match="no space left"):
+        align_in(run, lambda: PAIR.task, Settings.of(None, SETTINGS), limits=Limits.of("cpu"))
+    assert not run.exists()
 
 
 def test_a_failed_start_leaves_the_files_of_others(tmp_path, monkeypatch):

@@ -7,9 +7,9 @@ import pytest
 
 from divea.config import Settings
 from divea.division import Feedback, make_strategy
-from divea.graphs import save_task
+from divea.graphs import save_task, storage
 from divea.graphs.planted import planted_pair
-from divea.graphs.storage import StoredTask, open_stored
+from divea.graphs.storage import StoredTask
 from divea.loop.confidence import hold_back
 from divea.runs.solver import divider
 
@@ -21,7 +21,7 @@ def in_another_process(function, items):
     for item in items:
         # The graphs of a task stay where they are.
         assert len(pickle.dumps(function)) < 5_000
-        open_stored.cache_clear()
+        storage._open_stored.cache_clear()
         yield sent(sent(function)(sent(item)))
 
 

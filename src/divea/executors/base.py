@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError
+from divea.errors import InputError, SubtaskError
 from divea.executors.job import Job
 from divea.loop.lists import Mapper
 from divea.registry import EXECUTORS
@@ -18,6 +18,7 @@ from divea.resources.budget import UNLIMITED_JOB_MEMORY
 from divea.resources.machine import cores, free_gpu_memory, gpus
 from divea.resources.row_blocks import in_threads
 from divea.types import Solved
+from divea.wording import worded
 
 TRIES = 3
 """How often a job is tried before it counts as failed, if the reason may lie in the job."""
@@ -98,6 +99,16 @@ class Tries:
     def in_pieces(self) -> bool:
         """Whether the next try divides the subtasks from the start: host memory ran out in two tries."""
         return sum(found.kind == FailureKind.HOST_MEMORY for found in self._failures) > 1
+
+
+def failed_piece(failure: Failed) -> SubtaskError:
+    """The error of a piece of learning or writing that failed in every try."""
+    return SubtaskError(f"learning or writing failed: {failure.reason}; {continues()} the run")
+
+
+def continues() -> str:
+    """What continues a run, for messages."""
+    return worded(command="the same command continues", python="the same call continues")
 
 
 @dataclass(frozen=True)

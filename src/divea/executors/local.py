@@ -15,14 +15,14 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError, SubtaskError, printable
-from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries
+from divea.errors import InputError, printable
+from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries, failed_piece
 from divea.executors.job import Job
 from divea.executors.template import Fork, Template, state_of, tail
 from divea.executors.worker import SHOW_AND_END, Call, JobOrder, Mapped
@@ -34,6 +34,12 @@ Result = TypeVar("Result")
 
 START_SECONDS = 120.0
 """Time that a worker has to start, on top of its job's timeout."""
+
+STARTS = 3
+"""How often in a row a worker may fail to start."""
+
+CALL_SECONDS = 60.0
+"""The least time that a function call has, if there is a timeout; it usually takes less than a second."""
 
 MOST_MAPPING = 8
 """The most workers that apply functions to pieces of the lists: more would only wait for memory."""
@@ -64,6 +70,8 @@ class Local(Executor):
         self.workers, self.timeout = workers, timeout
         self._workers: list[_Worker] = []
         self._template: Template | None = None
+        self._is_called = False
+        """Whether a call of `run` or of a mapper has results that were not read yet."""
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
@@ -80,7 +88,7 @@ class Local(Executor):
         count = self._number_of_workers(jobs)
         waiting = deque(range(len(jobs)))
         tries = [Tries() for _ in jobs]
-        try:
+        with self._one_call():
             while waiting or self._busy:
                 self._start_workers(min(count, len(self._busy) + len(waiting)), below=count)
                 for worker in self._workers:
@@ -104,8 +112,6 @@ class Local(Executor):
                             waiting.append(position)
                     if result is not None and not isinstance(result, Mapped):
                         yield result
-        finally:
-            self._remove_busy_workers()
 
     def mapper(self, task_folder: Path) -> Mapper:
         return self._map
@@ -116,19 +122,20 @@ class Local(Executor):
         Only a few items are sent ahead of the results that were taken, so that few results wait in memory.
         """
         count = min(cores(), len(items), MOST_MAPPING)
+        timeout = None if self.timeout is None else max(self.timeout, CALL_SECONDS)
         if count < 2:
             yield from map(function, items)
             return
         waiting, results = deque(range(len(items))), dict[int, Result]()
         tries = [Tries() for _ in items]
         taken = 0
-        try:
+        with self._one_call():
             while taken < len(items):
                 self._start_workers(count, below=count)
                 for worker in self._workers:
                     ahead = bool(waiting) and waiting[0] < taken + 3 * count
                     if worker.position is None and worker.number < count and ahead:
-                        worker.call(waiting.popleft(), function, items)
+                        worker.call(waiting.popleft(), function, items, timeout)
                 for worker in self._wait_for_messages():
                     result = worker.receive()
                     if worker.has_ended:
@@ -136,7 +143,7 @@ class Local(Executor):
                     if isinstance(result, Failed):
                         failed = tries[result.position].add(result)
                         if failed is not None:
-                            raise SubtaskError(failed.reason)
+                            raise failed_piece(failed)
                         waiting.appendleft(result.position)
                     elif isinstance(result, Mapped):
                         if result.error is not None:
@@ -145,13 +152,22 @@ class Local(Executor):
                 while taken in results:
                     yield results.pop(taken)
                     taken += 1
-        finally:
-            self._remove_busy_workers()
 
-    def _remove_busy_workers(self) -> None:
-        """End busy workers: a caller that stops reading results wants no more work done."""
-        for worker in self._busy:
-            self._remove(worker)
+    @contextmanager
+    def _one_call(self) -> Iterator[None]:
+        """Keep the workers for one call of `run` or of a mapper at a time.
+
+        A caller that stops reading results wants no more work done, so busy workers are ended then.
+        """
+        if self._is_called:
+            raise RuntimeError("the results of the call before must be read, or its iterator closed")
+        self._is_called = True
+        try:
+            yield
+        finally:
+            self._is_called = False
+            for worker in self._busy:
+                self._remove(worker)
 
     @property
     def _busy(self) -> list[_Worker]:
@@ -179,7 +195,7 @@ class Local(Executor):
         missing = count - sum(number < below for number in taken)
         free = [number for number in range(below) if number not in taken]
         for number in free[: max(missing, 0)]:
-            self._workers.append(_Worker(number, self._template))
+            self._workers.append(_started(number, self._template))
 
     def _remove(self, worker: _Worker) -> None:
         worker.end()
@@ -212,6 +228,9 @@ class _Worker:
         theirs_to_wait_for, self._held_open = os.pipe()
         try:
             self.process = template.fork(number, theirs.fileno(), theirs_to_wait_for, self._log.fileno())
+        except BaseException:
+            self._close()
+            raise
         finally:
             theirs.close()
             os.close(theirs_to_wait_for)
@@ -222,10 +241,16 @@ class _Worker:
         """Whether the process is known to have ended."""
         return self.process.returncode is not None
 
-    def call(self, position: int, function: Callable[[Item], object], items: Sequence[Item]) -> None:
+    def call(
+        self,
+        position: int,
+        function: Callable[[Item], object],
+        items: Sequence[Item],
+        timeout: float | None,
+    ) -> None:
         """Send an item for the worker to apply a function to. The function is sent only once."""
         is_known, self._function = self._function is function, function
-        self.send(position, Call(position, None if is_known else function, items[position]), None)
+        self.send(position, Call(position, None if is_known else function, items[position]), timeout)
 
     def send(self, position: int, order: JobOrder | Call, timeout: float | None) -> None:
         """Send a job or a function call."""
@@ -276,9 +301,22 @@ class _Worker:
         self._watchdog.stop()
         self.process.kill()
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        """Close what this process holds; a worker that is still there ends itself then."""
         self.connection.close()
         self._log.close()
         os.close(self._held_open)
+
+
+def _started(number: int, template: Template) -> _Worker:
+    """A new worker, after a few tries if need be. Each has its own socket: a worker may exist although the
+    template could not say so."""
+    for _ in range(STARTS - 1):
+        with suppress(InputError):
+            return _Worker(number, template)
+    return _Worker(number, template)
 
 
 class _Watchdog:

@@ -25,9 +25,9 @@ from typing import Any, NoReturn, Self, TypeVar
 import numpy as np
 
 from divea.config.executor import ExecutorSettings
-from divea.errors import InputError, SubtaskError, printable
+from divea.errors import InputError, printable
 from divea.executors.attempt import attempt
-from divea.executors.base import Done, Executor, Failed, FailureKind, Tries
+from divea.executors.base import Done, Executor, Failed, FailureKind, Tries, continues, failed_piece
 from divea.executors.job import Job
 from divea.executors.ray_cluster import (
     CHECK_SECONDS,
@@ -41,9 +41,8 @@ from divea.executors.ray_cluster import (
     within,
 )
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
-from divea.graphs.storage import open_stored
+from divea.graphs.storage import Fingerprint, fingerprint, open_stored
 from divea.loop.lists import Mapper
-from divea.wording import worded
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -181,7 +180,7 @@ class Ray(Executor):
                     except ray.exceptions.RayError as error:
                         failed = tries[ready].add(_failure(ready, error))
                         if failed is not None:
-                            raise SubtaskError(f"{failed.reason}; {_continues()} the run") from None
+                            raise failed_piece(failed) from None
                         calls.add(ready)
                 yield results.pop(position)
         finally:
@@ -252,7 +251,7 @@ class Ray(Executor):
         self.is_lost = True
         address = ray.get_runtime_context().gcs_address
         return InputError(
-            f"the Ray cluster at {address} is gone; what was solved is kept, and {_continues()} the run"
+            f"the Ray cluster at {address} is gone; what was solved is kept, and {continues()} the run"
         )
 
     def close(self) -> None:
@@ -261,10 +260,6 @@ class Ray(Executor):
         if self._own_cluster is not None:
             self._own_cluster.end()
             self._own_cluster = None
-
-
-def _continues() -> str:
-    return worded(command="the same command continues", python="the same call continues")
 
 
 def _failure(position: int, error: Exception) -> Failed:
@@ -285,7 +280,7 @@ class _Order:
     """What a node is sent along with a job."""
 
     folder: Path
-    fingerprint: tuple[int, ...]
+    fingerprint: Fingerprint
     position: int
     timeout: float | None
     in_pieces: bool
@@ -342,7 +337,7 @@ class _Jobs(_Submitted):
         executor, job = self._executor, self._jobs[position]
         order = _Order(
             self._folder,
-            _fingerprint(self._task_folder),
+            fingerprint(self._task_folder),
             position,
             executor.timeout,
             in_pieces,
@@ -368,7 +363,7 @@ class _Calls(_Submitted):
         import ray
 
         super().__init__(executor, task_folder)
-        self._items, self._fingerprint = items, _fingerprint(task_folder)
+        self._items, self._fingerprint = items, fingerprint(task_folder)
         # A function may hold arrays that all calls need, so it is sent to each node once. Functions and
         # items are sent as bytes, because only a node that sees the run directory can unpickle them.
         self._function = executor.in_time(lambda: ray.put(pickle.dumps(function)))
@@ -379,14 +374,12 @@ class _Calls(_Submitted):
         return self._remote.remote(self._folder, self._fingerprint, self._function, item)
 
 
-def _call_on_node(
-    folder: Path, fingerprint: tuple[int, ...], function: bytes, item: bytes
-) -> tuple[Any] | None:
+def _call_on_node(folder: Path, expected: Fingerprint, function: bytes, item: bytes) -> tuple[Any] | None:
     """Apply a function on a node; None if the node does not see the run directory.
 
     Ray itself sends Python objects between its processes as pickles; nothing is unpickled from a disk.
     """
-    if _fingerprint(folder) != fingerprint:
+    if fingerprint(folder) != expected:
         return None
     return (pickle.loads(function)(pickle.loads(item)),)  # noqa: S301
 
@@ -395,7 +388,7 @@ def _run_on_node(order: _Order, job: Job, graphs: list[Any]) -> Done | Failed | 
     """Run a job on a node; None if the node does not see the graphs."""
     try:
         with _time_limit(order.timeout):
-            sees_run = _fingerprint(order.folder) == order.fingerprint
+            sees_run = fingerprint(order.folder) == order.fingerprint
             if graphs:
                 import ray
 
@@ -448,15 +441,6 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-
-
-def _fingerprint(folder: Path) -> tuple[int, ...]:
-    """Distinguishes a shared folder from another folder with the same path."""
-    try:
-        found = [(folder / side / "triples.npy").stat() for side in ("source", "target")]
-    except OSError:
-        return ()
-    return tuple(number for stat in found for number in (stat.st_size, stat.st_mtime_ns))
 
 
 def _without_attributes(task: AlignmentTask) -> AlignmentTask:

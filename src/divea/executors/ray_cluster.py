@@ -10,13 +10,13 @@ import atexit
 import logging
 import os
 import secrets
-import select
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import TypeVar
 
 from divea.errors import InputError, printable
@@ -76,7 +76,8 @@ class OwnCluster:
     def address(self) -> str:
         """The address of the cluster, once it has started. Raises InputError if it does not."""
         assert self._keeper.stdout is not None
-        if not select.select([self._keeper.stdout], [], [], START_SECONDS)[0]:
+        # select() refuses descriptors above 1023, and a run may have more files open.
+        if not wait([self._keeper.stdout.fileno()], START_SECONDS):
             raise InputError(f"Ray did not start a cluster on this machine within {START_SECONDS:.0f} s")
         kind, _, text = self._keeper.stdout.readline().decode(errors="replace").strip().partition(" ")
         if kind == "address":

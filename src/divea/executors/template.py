@@ -20,14 +20,12 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from divea.errors import InputError, printable
 from divea.executors.worker import serve
-
-STARTS = 3
-"""How often in a row a template may fail to make a worker."""
 
 ANSWER_SECONDS = 120.0
 """Time that a template has for an answer. The first one waits for the libraries."""
@@ -79,7 +77,7 @@ class Template:
         self._control = ours
 
     def fork(self, number: int, connection: int, stdin: int, output: int) -> Fork:
-        """A new worker process.
+        """A new worker process. Raises InputError if it cannot be made; another call may succeed.
 
         Parameters
         ----------
@@ -92,38 +90,42 @@ class Template:
         output
             A descriptor for what the worker prints.
         """
-        for _ in range(STARTS):
-            if self._control is None:
-                self.start()
-            reply = self._ask(f"fork {number}", (connection, stdin, output))
-            if reply:
-                return Fork(self, int(reply))
-            self.close()
-        last = (tail(self._log).strip().splitlines() or ["no message"])[-1][:200]
-        raise InputError(f"worker processes cannot be started: {printable(last)}")
+        if self._control is None:
+            self.start()
+        parent = self._process
+        assert parent is not None
+        reply = self._ask(parent, f"fork {number}", (connection, stdin, output))
+        if reply.isdigit():
+            return Fork(self, parent, int(reply))
+        printed = tail(self._log).strip().splitlines() or ["no message"]
+        reason = reply.decode(errors="replace") or printed[-1]
+        raise InputError(f"worker processes cannot be started: {printable(reason[:200])}")
 
-    def status(self, process: int) -> int | None:
+    def status(self, worker: Fork) -> int | None:
         """The exit status of a worker, as subprocess gives it; None while it runs."""
-        reply = self._ask(f"status {process}")
+        reply = self._ask(worker.parent, f"status {worker.pid}")
         if reply == _RUNNING:
             return None
         if reply:
             return int(reply)
-        # Without the template, it is unknown how the worker ended.
-        return -signal.SIGKILL if state_of(process) in ("", "Z") else None
+        # Without the template that it comes from, it is unknown how the worker ended.
+        return None if worker.is_there() else -signal.SIGKILL
 
-    def _ask(self, request: str, descriptors: Sequence[int] = ()) -> bytes:
-        """The reply to a request; empty if the process is lost."""
+    def _ask(self, process: subprocess.Popen[bytes], request: str, descriptors: Sequence[int] = ()) -> bytes:
+        """The reply to a request; empty if the template process was lost, or replaced by another one."""
         with self._lock:
-            if self._control is None:
+            if self._control is None or process is not self._process:
                 return b""
+            reply = b""
             try:
-                socket.send_fds(self._control, [request.encode()], descriptors)
-                return self._control.recv(_MOST_BYTES)
-            except OSError:
-                # A late reply would be taken for the reply to the next request.
-                self._end()
-                return b""
+                with suppress(OSError):
+                    socket.send_fds(self._control, [request.encode()], descriptors)
+                    reply = self._control.recv(_MOST_BYTES)
+            finally:
+                if not reply:
+                    # A late reply would be taken for the reply to the next request.
+                    self._end()
+            return reply
 
     def close(self) -> None:
         """End the process. Its workers keep running."""
@@ -142,12 +144,14 @@ class Fork:
     """A worker process.
 
     The template collects the exit status of a worker only when it is asked for it. Until then, no other
-    process can get the worker's number, so a signal never reaches the wrong process.
+    process can get the worker's number, so a signal never reaches the wrong process. If the template itself
+    is lost, the time at which a process started tells the worker from another one with its number.
     """
 
-    def __init__(self, template: Template, process: int):
-        self._template, self.pid = template, process
+    def __init__(self, template: Template, parent: subprocess.Popen[bytes], pid: int):
+        self._template, self.parent, self.pid = template, parent, pid
         self._lock = threading.RLock()
+        self._started = _start_of(pid)
         self.returncode: int | None = None
         """The exit status, as subprocess gives it; None until the process is known to have ended."""
 
@@ -155,8 +159,12 @@ class Fork:
         """The exit status; None while the process runs."""
         with self._lock:
             if self.returncode is None:
-                self.returncode = self._template.status(self.pid)
+                self.returncode = self._template.status(self)
             return self.returncode
+
+    def is_there(self) -> bool:
+        """Whether the process exists, by what the system says about its number."""
+        return state_of(self.pid) not in ("", "Z") and _start_of(self.pid) == self._started
 
     def wait(self, seconds: float = float("inf")) -> bool:
         """Wait until the process has ended; False if it has not ended in time."""
@@ -181,10 +189,20 @@ class Fork:
 
 def state_of(process: int) -> str:
     """The state of a process as the system writes it, such as T for stopped; empty if it does not exist."""
+    return (_facts_about(process)[:1] or [""])[0]
+
+
+def _start_of(process: int) -> str:
+    """When a process was started, as the system writes it; empty if it does not exist."""
+    return (_facts_about(process)[19:20] or [""])[0]
+
+
+def _facts_about(process: int) -> list[str]:
+    """What the system says about a process, from its state on; nothing if it does not exist."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return ""
+        return []
 
 
 def tail(log: BinaryIO, most: int = 4000) -> str:
@@ -212,13 +230,22 @@ def main(descriptor: int) -> None:
             ended, status = os.waitpid(int(number), os.WNOHANG)
             control.send(str(os.waitstatus_to_exitcode(status)).encode() if ended else _RUNNING)
             continue
+        control.send(_forked(control, int(number), descriptors)[:_MOST_BYTES])
+
+
+def _forked(control: socket.socket, number: int, descriptors: Sequence[int]) -> bytes:
+    """The number of a new worker process, or why there is none."""
+    try:
         process = os.fork()
         if not process:
             control.close()
-            _become_worker(int(number), *descriptors)
+            _become_worker(number, *descriptors)
+        return str(process).encode()
+    except OSError as error:
+        return (error.strerror or "no process could be made").encode()
+    finally:
         for own in descriptors:
             os.close(own)
-        control.send(str(process).encode())
 
 
 def _become_worker(number: int, connection: int, stdin: int, output: int) -> NoReturn:

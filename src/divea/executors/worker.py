@@ -5,10 +5,12 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import pickle
 import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -113,7 +115,16 @@ def _called(position: int, function: Callable[[Any], object], item: object) -> M
     try:
         return Mapped(position, function(item))
     except Exception as error:
-        return Mapped(position, None, error)
+        return Mapped(position, None, _sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its text if it cannot be sent to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 (the parent does the same)
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
 
 
 def _use_gpu(number: int) -> None:

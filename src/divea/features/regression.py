@@ -51,7 +51,10 @@ def fit_logistic(features: Numbers, is_correct: Numbers, counts: Numbers) -> tup
 def refit_logistic(
     features: Numbers, is_correct: Numbers, counts: Numbers, start: tuple[Numbers, float]
 ) -> tuple[Numbers, float]:
-    """`fit_logistic` with other counts: a few steps of Newton's method from a nearby solution."""
+    """`fit_logistic` with other counts: a few steps of Newton's method from a nearby solution.
+
+    Newton's method may diverge where the classes are almost separated. `fit_logistic` takes over then.
+    """
     from scipy.special import expit
 
     with_intercept = np.column_stack([features, np.ones(len(features))])
@@ -69,8 +72,8 @@ def refit_logistic(
         step = np.linalg.solve(curvature, gradient)
         coefficients -= step
         if np.abs(step).max() < _PRECISION:
-            break
-    return coefficients[:-1], float(coefficients[-1])
+            return coefficients[:-1], float(coefficients[-1])
+    return fit_logistic(features, is_correct, counts)
 
 
 def weighted_sums(features: Numbers, weights: Numbers) -> Numbers:

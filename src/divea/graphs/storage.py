@@ -43,6 +43,8 @@ from divea.io import new_folder
 FORMAT = {"format": "divea task", "version": 1}
 _REJECTED = "rejected.npy"
 
+Fingerprint = tuple[int, ...]
+
 _ATTRIBUTES = pa.schema({"entity": pa.int32(), "predicate": pa.int32(), "value": LABEL, "kind": LABEL})
 _LANGUAGE = r"^@[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 """A kind of literal that starts with @; see `Attributes`."""
@@ -126,10 +128,25 @@ class StoredTask:
         return open_stored, (self.folder.resolve(),)
 
 
-@lru_cache(maxsize=1)
 def open_stored(folder: Path) -> StoredTask:
-    """The task in a folder that `save_task` wrote. It must not change while processes use it."""
+    """The task in a folder that `save_task` wrote; the latest one stays open for the next call."""
+    return _open_stored(folder, fingerprint(folder))
+
+
+@lru_cache(maxsize=1)
+def _open_stored(folder: Path, _: Fingerprint) -> StoredTask:
     return StoredTask(load_task(folder), folder)
+
+
+def fingerprint(folder: Path) -> Fingerprint:
+    """Distinguishes a stored task from others that are stored in the same folder on other machines, or were
+    at other times. It is empty if the folder holds no task."""
+    names = ("source/triples.npy", "target/triples.npy", "seeds.npy", "task.json")
+    try:
+        found = [(folder / name).stat() for name in names]
+    except OSError:
+        return ()
+    return tuple(number for stat in found for number in (stat.st_size, stat.st_mtime_ns))
 
 
 def write_graph_arrays(graph: KnowledgeGraph, folder: Path) -> None:

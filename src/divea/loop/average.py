@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from divea.archives import map_matches, write_matches
-from divea.io import reported, temporary_path
+from divea.errors import InputError
+from divea.io import temporary_path
 from divea.loop.lists import IN_MEMORY, Blocks, Lists, Ranking, Rows, rank
 from divea.types import Ids, Matches, Scores
 
@@ -122,8 +123,12 @@ def _averaged_piece(piece: _Piece, *, order: _Order, columns: int, folder: Path 
     if folder is None:
         return averaged
     path = temporary_path(folder / "lists.npz")
-    with reported(path):
+    try:
         write_matches(averaged, path)
+    except (OSError, InputError):
+        # A node may see the run directory and not be allowed to write to it.
+        path.unlink(missing_ok=True)
+        return averaged
     return map_matches(path)
 
 

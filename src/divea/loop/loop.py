@@ -161,6 +161,7 @@ def run_loop(
     if settings.calibrates:
         visible, held_back = hold_back(task, settings.confidence.held_back, settings.random_seed)
     loop = _Loop(task, settings, runtime, before=features_before)
+    del features_before  # it also holds features of the last fold, which the loop does not share
     calibration = loop.continue_from(visible) or calibration
     for number in range(loop.number, settings.iterations):
         # In the last iteration, seeds that were held back are seeds again.

@@ -107,17 +107,17 @@ def align_in(
         if run.add_processor(processor):
             kinds = ", then ".join(run.manifest.processors)
             log("note", text=f"continued on another kind of processor ({kinds}): the last digits may differ")
-        with (
-            _opened_before(run.manifest) as before_it,
-            closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers,
-        ):
-            try:
+        try:
+            with (
+                _opened_before(run.manifest) as before_it,
+                closing(_make_executor(executor or ExecutorSettings(), run.manifest, run.task)) as workers,
+            ):
                 failed = _align(run, workers, log, observe, is_finished=is_finished, before=before_it)
-            except InputError:
-                if stored is None:
-                    # Otherwise the folder would be a run with these settings, and refuse better ones.
-                    run.discard()
-                raise
+        except InputError:
+            if stored is None:
+                # Otherwise the folder would be a run with these settings, and refuse better ones.
+                run.discard()
+            raise
         # Workers that were ended may have left temporary files.
         run.sweep()
         return failed

@@ -239,8 +239,8 @@ class RunDirectory:
         with reported(self.path):
             for path in files_of(task, TASK):
                 path.unlink()
-            iterations = (*self.path.glob("fold-*/iteration-*"), *self.path.glob("fold-*"))
-            for folder in (*task.glob("*"), task, *iterations, *self.path.glob("iteration-*")):
+            patterns = ("task/*", "task", "fold-*/iteration-*", "fold-*", "iteration-*", "features")
+            for folder in (found for pattern in patterns for found in self.path.glob(pattern)):
                 with suppress(OSError):  # a file, or not empty
                     folder.rmdir()
             # The lock is the last one: whatever a kill leaves is still a run, and can be continued.
