@@ -103,9 +103,9 @@ def lists_of(confidence, score, targets=None):
     return RankedLists(matches, assigned, np.array(confidence, float), first, np.ones(count, np.int32))
 
 
-def test_doubt_is_the_entropy_of_the_confidence_or_else_the_lack_of_a_margin():
+def test_doubt_is_the_lack_of_confidence_or_else_of_a_margin():
     scores = [[0.9, 0.1], [0.5, 0.5], [0.5, -np.inf]]
-    assert doubts(lists_of([1.0, 0.5, 0.0], scores)).tolist() == [0, 1, 0]
+    assert doubts(lists_of([1.0, 0.5, 0.0], scores)).tolist() == [0, 0.5, 1]
     assert doubts(lists_of([np.nan] * 3, scores)).round(6).tolist() == [0.2, 1.0, 0.5]
     assert margins(lists_of([np.nan] * 3, scores)).round(6).tolist() == [0.8, 0.0, 0.5]
     assert margins(lists_of([np.nan], [[0.7]], [[1]])).round(6).tolist() == [0.7]

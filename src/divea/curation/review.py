@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.special import entr
 
 from divea.curation.sheet import check_request, sheet_table
 from divea.curation.worth import choose
@@ -47,13 +46,14 @@ def review(
     check_request("pairs", pairs, path, run.path)
     if not len(lists.assigned):
         raise InputError("the run assigned no pairs, so there is nothing to review", path=run.path)
-    doubt = np.zeros(run.task.source.num_entities)
+    task, settings = run.task, run.manifest.settings
+    doubt = np.zeros(task.source.num_entities)
     doubt[lists.assigned.source] = doubts(lists)
-    chosen = choose(run.task.source, doubt, pairs, random_seed=run.manifest.settings.random_seed)
+    chosen = choose(task.source, doubt, pairs, known=task.seeds.source, random_seed=settings.random_seed)
     row = np.searchsorted(lists.assigned.source, chosen)
-    wanted = run.manifest.settings.features.names
+    wanted = settings.features.names
     table = sheet_table(
-        run.task,
+        task,
         chosen,
         lists.assigned.target[row],
         names=(wanted.source, wanted.target),
@@ -66,15 +66,13 @@ def review(
 
 
 def doubts(lists: RankedLists) -> Numbers:
-    """The doubt about each assigned pair, from 0 to 1.
+    """The doubt about each assigned pair, from 0 to 1: the probability that it is wrong.
 
-    It is the entropy of the confidence in bits: the information that a verdict gives. Without a confidence,
-    it is 1 minus the margin to the next candidate.
+    Without a confidence, it is 1 minus the margin to the next candidate.
     """
     if np.isnan(lists.confidence).all():
         return 1 - margins(lists)
-    confidence = np.nan_to_num(lists.confidence, nan=0.5)
-    return np.asarray((entr(confidence) + entr(1 - confidence)) / np.log(2))
+    return 1 - np.nan_to_num(lists.confidence, nan=0.5)
 
 
 def margins(lists: RankedLists) -> Numbers:

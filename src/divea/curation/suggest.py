@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from divea.curation.review import margins
+from divea.curation.review import doubts
 from divea.curation.sheet import check_request, sheet_table
 from divea.curation.worth import choose
 from divea.errors import InputError
@@ -20,8 +19,6 @@ from divea.graphs.ids import marked
 from divea.io import usable_path
 from divea.runs.finished import FinishedRun, RankedLists, open_finished, read_ranked_lists
 from divea.runs.layout import is_run
-
-Numbers = npt.NDArray[np.float64]
 
 
 def suggest(
@@ -119,7 +116,7 @@ def suggest_for_run(
     listed = lists.matches.source[has_candidates]
     own[listed], target[listed] = 1, lists.matches.best[has_candidates]
     assigned = lists.assigned.source
-    own[assigned], target[assigned] = 1 - certainties(lists), lists.assigned.target
+    own[assigned], target[assigned] = doubts(lists), lists.assigned.target
     confidence[assigned] = lists.confidence
     own[sources_in(asked, task.source)] = 0
     if not own.any():
@@ -137,10 +134,3 @@ def suggest_for_run(
     )
     write_sheet(table, path, for_spreadsheet=for_spreadsheet)
     return table
-
-
-def certainties(lists: RankedLists) -> Numbers:
-    """How certain each assigned pair is, from 0 to 1: its confidence, or else its margin."""
-    if np.isnan(lists.confidence).all():
-        return margins(lists)
-    return np.nan_to_num(lists.confidence, nan=0.5)
