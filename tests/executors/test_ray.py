@@ -27,7 +27,6 @@ from divea.executors import (  # noqa: E402
     check_executor,
     ray_cluster,
 )
-from divea.executors import ray as ray_module  # noqa: E402
 from divea.executors.ray import Ray  # noqa: E402
 from divea.graphs import Links, load_task  # noqa: E402
 from divea.graphs.storage import open_stored  # noqa: E402
@@ -113,9 +112,8 @@ def test_a_job_that_always_fails_fails_alone(
 
 @pytest.mark.parametrize("model", ["hangs", "stops"])
 def test_a_job_that_hangs_or_is_stopped_is_ended_and_tried_again(
-    cluster, folder, jobs, expected, odd, tmp_path, monkeypatch, model
+    cluster, folder, jobs, expected, odd, tmp_path, model
 ):
-    monkeypatch.setattr(ray_module, "KILL_SECONDS", 1.0)
     assert run_jobs(Ray(timeout=10), folder, [odd(jobs[0], model), *jobs[1:]]) == expected
     assert len(tries(tmp_path)) == 2
 

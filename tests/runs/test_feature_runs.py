@@ -21,10 +21,10 @@ from divea.resources.limits import Limits
 from divea.runs.align import align_in
 from divea.runs.archives import read_vectors, write_vectors
 from divea.runs.checksums import job_checksum
-from divea.runs.directory import open_run
 from divea.runs.finished import open_finished
 from divea.runs.journal import read_journal
 from divea.runs.layout import FEATURES, feature_file
+from divea.runs.opening import open_run
 from divea.runs.prepare import prepare
 from tests.executors.small import SETTINGS as SMALL_SETTINGS
 from tests.executors.small import TASK, small_work

@@ -19,8 +19,9 @@ def review(
 ) -> None:
     """Write the pairs of a run that are worth a person's time, the most valuable first.
 
-    These are the pairs that the run is in doubt about, where a verdict also helps with doubtful pairs around
-    them. Each row has names, neighbours of both ends and other candidates.
+    These are the pairs that are most likely wrong, where a verdict also helps with the pairs around them:
+    those with several neighbours and few seeds nearby. Each row has names, neighbours of both ends and other
+    candidates.
 
     Fill in the column `verdict`: accept, reject, or the right target as the column target would write it, for
     example its IRI (one of other_1, other_2, ... or any other entity of the target graph). Leave it empty if

@@ -7,26 +7,19 @@ A new cluster listens on this machine's loopback interface only, and requires a 
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
 import sys
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, printable
-from divea.executors.attempt import attempt
 from divea.executors.base import Done, Executor, Failed, FailureKind, Tries, continues, failed_piece
 from divea.executors.job import Job
 from divea.executors.ray_cluster import (
@@ -40,8 +33,9 @@ from divea.executors.ray_cluster import (
     start_cluster,
     within,
 )
+from divea.executors.ray_node import Order, call_on_node, run_on_node
 from divea.graphs import AlignmentTask, KnowledgeGraph, load_task
-from divea.graphs.storage import Fingerprint, fingerprint, open_stored
+from divea.graphs.storage import fingerprint
 from divea.loop.lists import Mapper
 
 T = TypeVar("T")
@@ -56,9 +50,6 @@ CHECKS = 3
 
 CALL_SECONDS = 30.0
 """Time that the head node has to answer one call."""
-
-KILL_SECONDS = 10.0
-"""Time between the timeout of a job that Python cannot interrupt and the end of its worker."""
 
 
 class Ray(Executor):
@@ -275,18 +266,6 @@ def _failure(position: int, error: Exception) -> Failed:
     return Failed(position, kind, f"{kind}: {first}", str(error))
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What a node is sent along with a job."""
-
-    folder: Path
-    fingerprint: Fingerprint
-    position: int
-    timeout: float | None
-    in_pieces: bool
-    results_folder: Path | None
-
-
 class _Submitted(ABC):
     """The work that Ray has been given."""
 
@@ -335,7 +314,7 @@ class _Jobs(_Submitted):
         import ray
 
         executor, job = self._executor, self._jobs[position]
-        order = _Order(
+        order = Order(
             self._folder,
             fingerprint(self._task_folder),
             position,
@@ -343,7 +322,7 @@ class _Jobs(_Submitted):
             in_pieces,
             executor.results_folder,
         )
-        task = ray.remote(_run_on_node).options(**executor.needs(job))
+        task = ray.remote(run_on_node).options(**executor.needs(job))
         return task.remote(order, job, self._graphs)
 
     def ship_graphs(self) -> None:
@@ -367,80 +346,11 @@ class _Calls(_Submitted):
         # A function may hold arrays that all calls need, so it is sent to each node once. Functions and
         # items are sent as bytes, because only a node that sees the run directory can unpickle them.
         self._function = executor.in_time(lambda: ray.put(pickle.dumps(function)))
-        self._remote = ray.remote(_call_on_node).options(num_cpus=1, max_retries=0)
+        self._remote = ray.remote(call_on_node).options(num_cpus=1, max_retries=0)
 
     def _submit(self, position: int, in_pieces: bool) -> Any:
         item = pickle.dumps(self._items[position])
         return self._remote.remote(self._folder, self._fingerprint, self._function, item)
-
-
-def _call_on_node(folder: Path, expected: Fingerprint, function: bytes, item: bytes) -> tuple[Any] | None:
-    """Apply a function on a node; None if the node does not see the run directory.
-
-    Ray itself sends Python objects between its processes as pickles; nothing is unpickled from a disk.
-    """
-    if fingerprint(folder) != expected:
-        return None
-    return (pickle.loads(function)(pickle.loads(item)),)  # noqa: S301
-
-
-def _run_on_node(order: _Order, job: Job, graphs: list[Any]) -> Done | Failed | None:
-    """Run a job on a node; None if the node does not see the graphs."""
-    try:
-        with _time_limit(order.timeout):
-            sees_run = fingerprint(order.folder) == order.fingerprint
-            if graphs:
-                import ray
-
-                task: AlignmentTask = ray.get(graphs[0])
-            elif sees_run:
-                task = open_stored(order.folder).task
-            else:
-                return None
-            results_folder = order.results_folder if sees_run else None
-            return attempt(
-                task, order.position, job, in_pieces=order.in_pieces, results_folder=results_folder
-            )
-    except _TimeIsUp:
-        kind = FailureKind.TIMEOUT
-        reason = f"{kind}: the job took longer than {order.timeout:g} s"
-        return Failed(order.position, kind, reason, f"{reason}\n{traceback.format_exc()}")
-
-
-class _TimeIsUp(BaseException):
-    """A job has reached its timeout; not an Exception, so that nothing on the way handles it."""
-
-
-def _raise_time_is_up(number: int, frame: FrameType | None) -> NoReturn:
-    raise _TimeIsUp
-
-
-_WATCHDOG = """
-import os, select, sys
-if not select.select([0], [], [], float(sys.argv[1]))[0]:
-    os.kill(int(sys.argv[2]), 9)
-"""
-"""A program that kills a process unless its standard input closes in time."""
-
-
-@contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `_TimeIsUp` within the block when the time is up.
-
-    Another process kills this one a little later, in case it is stopped or hangs in a library.
-    """
-    if seconds is None:
-        yield
-        return
-    command = [sys.executable, "-S", "-c", _WATCHDOG, str(seconds + KILL_SECONDS), str(os.getpid())]
-    with subprocess.Popen(command, stdin=subprocess.PIPE):
-        before = signal.signal(signal.SIGALRM, _raise_time_is_up)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
 
 
 def _without_attributes(task: AlignmentTask) -> AlignmentTask:

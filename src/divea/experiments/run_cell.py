@@ -25,11 +25,11 @@ from divea.loop.loop import Iteration
 from divea.resources.limits import Limits
 from divea.resources.machine import cores
 from divea.runs.align import align_in
-from divea.runs.directory import open_run, read_stored_task
 from divea.runs.journal import read_journal
 from divea.runs.layout import METRICS
 from divea.runs.log import read_log
 from divea.runs.manifest import Manifest
+from divea.runs.opening import open_run, read_stored_task
 
 
 def data_folder(data: Path, pair: str) -> Path:

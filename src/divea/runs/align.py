@@ -19,10 +19,11 @@ from divea.loop.loop import Iteration, Observer, Runtime, run_loop
 from divea.models import run_in_threads
 from divea.resources.limits import Limits, allow_many_files
 from divea.runs.checkpoints import RunCheckpoints
-from divea.runs.directory import INCOMPLETE, RunDirectory, open_run, read_stored_task
+from divea.runs.directory import INCOMPLETE, RunDirectory
 from divea.runs.eta import iteration_costs
 from divea.runs.log import Listener, Log
 from divea.runs.manifest import Manifest, stored_manifest
+from divea.runs.opening import open_run, read_stored_task
 from divea.runs.prepare import prepare
 from divea.runs.refine import Before, RefinedCheckpoints, open_before, refining
 from divea.runs.solver import FailedJob, Solver, divider

@@ -9,11 +9,12 @@ from pathlib import Path
 from divea.errors import InputError
 from divea.graphs import AlignmentTask
 from divea.io import is_temporary
-from divea.runs.directory import INCOMPLETE, is_valid_file, read_stored_task
+from divea.runs.directory import INCOMPLETE, is_valid_file
 from divea.runs.finished import continuing, open_finished, read_ranked_lists
 from divea.runs.journal import read_journal
 from divea.runs.layout import DIVISION, MANIFEST, MAPPINGS, TABLES, TASK, is_of_iteration, is_result, is_run
 from divea.runs.manifest import Manifest
+from divea.runs.opening import read_stored_task
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any
 from divea.archives import MappedMatches, map_matches, write_solved
 from divea.division import Division, Subtask, write_division
 from divea.errors import InputError
-from divea.graphs import AlignmentTask, load_task, save_task
+from divea.graphs import load_task
 from divea.graphs.features import EntityVectors, FeatureRows
-from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, sync, temporary_path
+from divea.io import checksum, file_checksum, is_temporary, new_file, reported, sweep, temporary_path
 from divea.runs.archives import read_solved, read_vectors, write_vectors
 from divea.runs.checksums import (
-    REJECTED,
     divided_further,
     folder_checksum,
     job_checksum,
-    task_checksums,
 )
+from divea.runs.folders import replace_folder
 from divea.runs.journal import Entry, Journal
 from divea.runs.layout import (
     DIVISION,
@@ -35,17 +34,15 @@ from divea.runs.layout import (
     LOCK,
     LOG,
     MANIFEST,
-    SIGNATURE,
     TABLES,
     TASK,
     feature_file,
     files_of,
     is_division,
-    is_run,
     result_file,
 )
 from divea.runs.lock import Lock
-from divea.runs.manifest import Manifest, stored_manifest
+from divea.runs.manifest import Manifest
 from divea.types import Solved
 
 if TYPE_CHECKING:
@@ -198,7 +195,7 @@ class RunDirectory:
         def write(new: Path) -> None:
             write_division(division, self.task, new, layouts=())
 
-        _replace_folder(self.path, name, write, before=add_to_journal)
+        replace_folder(self.path, name, write, before=add_to_journal)
 
     def valid_checksum(self, name: str, made_from: str | None = None) -> str | None:
         """The checksum of a committed file, if the file is still as it was written; otherwise None.
@@ -326,146 +323,3 @@ def is_valid_file(run: Path, entry: Entry) -> bool:
         else file_checksum(run / entry.file)
     )
     return found == entry.checksum
-
-
-def open_run(path: Path, task: AlignmentTask, wanted: Manifest) -> RunDirectory:
-    """Start a run, or continue one. A run with another manifest is refused, and the error says what differs.
-
-    Parameters
-    ----------
-    wanted
-        The manifest that the run should have.
-    """
-    _refuse_other_folders(path)
-    with reported(path):
-        path.mkdir(parents=True, exist_ok=True)
-    lock = Lock(path)
-    try:
-        # Another process may have written the manifest before this one got the lock.
-        manifest = _agreed_manifest(path, wanted, stored_manifest(path))
-        _keep_task(path, task, manifest)
-        run = RunDirectory(path, lock, manifest)
-        run.sweep()
-        run.repair()
-        return run
-    except BaseException:
-        lock.close()
-        raise
-
-
-def open_to_read(path: Path) -> RunDirectory:
-    """Open an existing run that another one takes results from. Meanwhile, no process may change it."""
-    manifest = Manifest.load(path)
-    lock = Lock(path, shared=True)
-    try:
-        return RunDirectory(path, lock, manifest)
-    except BaseException:
-        lock.close()
-        raise
-
-
-def _refuse_other_folders(path: Path) -> None:
-    """Raise InputError if the path exists and is neither a run nor an empty folder."""
-    with reported(path):
-        if not path.exists() and not path.is_symlink():
-            return
-        if not path.is_dir():
-            raise InputError("is a file; a run is a folder", path=path)
-        is_empty = all(_is_left_by_start(item) for item in path.iterdir())
-    if not is_empty and not is_run(path):
-        raise InputError("exists already, is not empty and is no run of divea; name a new folder", path=path)
-
-
-def _is_left_by_start(path: Path) -> bool:
-    """Whether a run that was killed while it started may have left this file."""
-    if path.name == LOCK and path.is_file():
-        return path.stat().st_size <= len(SIGNATURE) and SIGNATURE.startswith(path.read_bytes())
-    return is_temporary(path.name)
-
-
-def read_stored_task(run: Path, manifest: Manifest) -> AlignmentTask:
-    """The task that a run holds. Raises InputError if it is not the task of the manifest."""
-    try:
-        task = load_task(run / TASK)
-        found = task_checksums(task)
-        # The manifest also has the checksums of files that features read.
-        is_valid = found.items() <= manifest.task.items() and (REJECTED in found) == (
-            REJECTED in manifest.task
-        )
-    except InputError:
-        is_valid = False
-    if not is_valid:
-        raise InputError("is damaged; name the task again to repair it", path=run / TASK)
-    return task
-
-
-def _agreed_manifest(path: Path, wanted: Manifest, stored: Manifest | None) -> Manifest:
-    """The run's manifest, which must be the wanted one; a missing or damaged one is written again."""
-    if stored is None:
-        # The journal says what each result was made from, so none of another manifest is used.
-        wanted.save(path)
-        return wanted
-    differences = list(stored.differences(wanted))
-    if differences:
-        is_same_task = stored.differs_in_settings_only(wanted)
-        what = "is a run with other settings" if is_same_task else "is a run of something else"
-        raise InputError(
-            f"{what} ({'; '.join(differences)}); name another folder to start a new run", path=path
-        )
-    return stored
-
-
-def _keep_task(run: Path, task: AlignmentTask, manifest: Manifest) -> None:
-    """Make sure that the run holds the task: save it again if it is missing or damaged."""
-    try:
-        read_stored_task(run, manifest)
-    except InputError:
-        _replace_folder(run, TASK, lambda new: save_task(task, new))
-
-
-def _replace_folder(
-    run: Path, folder: str, write: Callable[[Path], None], before: Callable[[Path], None] | None = None
-) -> None:
-    """Write the task folder or a division of a run again, and leave files in it that divea did not write.
-
-    Parameters
-    ----------
-    write
-        Writes the new folder, beside the old one.
-    before
-        Called with the new folder before it takes the place of the old one.
-    """
-    final = run / folder
-    new = temporary_path(final)
-    try:
-        with reported(final, new):
-            write(new)
-            if before is not None:
-                before(new)
-            if final.exists() or final.is_symlink():
-                _refuse_links(final)
-                for path in files_of(final, folder):
-                    path.unlink()
-                _move_into(new, final)
-            else:
-                new.rename(final)
-            sync(final.parent)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _move_into(new: Path, final: Path) -> None:
-    """Move all files of a folder to the same places in another one."""
-    _refuse_links(final)
-    for path in sorted(new.iterdir()):
-        if path.is_dir():
-            (final / path.name).mkdir(exist_ok=True)
-            _move_into(path, final / path.name)
-        else:
-            path.replace(final / path.name)
-    sync(final)
-
-
-def _refuse_links(folder: Path) -> None:
-    if folder.is_symlink() or not folder.is_dir():
-        raise InputError("is no folder of this run; move it away", path=folder)

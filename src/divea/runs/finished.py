@@ -16,10 +16,11 @@ from divea.division import Division, load_division
 from divea.errors import InputError
 from divea.formats.parquet import read_encoded_batches, read_whole_table
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links, load_task
-from divea.runs.directory import is_valid_file, read_stored_task
+from divea.runs.directory import is_valid_file
 from divea.runs.journal import read_journal
 from divea.runs.layout import DIVISION, MAPPINGS, MAPPINGS_TSV, RANKED, TABLES, TASK
 from divea.runs.manifest import Manifest
+from divea.runs.opening import read_stored_task
 from divea.runs.tables import MAPPINGS_SCHEMA, RANKED_SCHEMA
 from divea.types import Ids, Matches
 from divea.wording import worded

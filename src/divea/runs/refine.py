@@ -29,10 +29,11 @@ from divea.loop.confidence import Judged, hold_back
 from divea.loop.lists import Lists
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.checksums import REJECTED
-from divea.runs.directory import CommittedResults, RunDirectory, open_to_read, read_stored_task
+from divea.runs.directory import CommittedResults, RunDirectory
 from divea.runs.layout import DIVISION, judged_file, learned_file
 from divea.runs.log import Log
 from divea.runs.manifest import Manifest
+from divea.runs.opening import open_to_read, read_stored_task
 from divea.types import Ids, Matches
 
 _REMOVED = "cannot be refined, because its iterations were removed or are damaged; start a new run"
