@@ -60,7 +60,7 @@ def test_names_are_preferred_to_literals_which_are_kept(tmp_path):
     graph = add_literals(GRAPH, GRAPH.find(IRIS), label, as_labels(["a", "b", "c"]))
     named = add_names(graph, write(tmp_path / "n.tsv", ROWS))
     assert len(named.attributes) == 6
-    assert find_names(named).origin == GIVEN_NAME
+    assert find_names(named).origins == [GIVEN_NAME]
     assert names_of(named) == sorted(ROWS)
     assert names_of(named) == names_of(add_names(named, tmp_path / "n.tsv")), "names twice count once"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
@@ -187,7 +188,7 @@ class Alignment:
 
     def save(self, path: str | Path) -> None:
         """Write the mappings in the format that the name says: .tsv, .csv, .parquet, .sssom.tsv, .nt or
-        .rdf.
+        .rdf. Formats other than the first three hold no more columns than `export` writes.
 
         Examples
         --------
@@ -209,7 +210,8 @@ class Alignment:
         """Write pairs to a file, with a threshold of your choice and more about each pair.
 
         Without a threshold, these are the pairs of the mappings. Returns the table that was written, with
-        the columns source, target, score, confidence and rank, and the columns that the options add.
+        the columns source, target, score, confidence and rank, and the columns that the options add. A
+        warning says what the format cannot hold, and whether the precision is uncertain.
 
         Parameters
         ----------
@@ -233,7 +235,10 @@ class Alignment:
         >>> alignment.export("sure.sssom.tsv", precision=0.99, names=True)  # doctest: +SKIP
         """
         options = ExportOptions(precision, min_confidence, names, seeds, context, for_spreadsheet)
-        return export_pairs(self._run, self._ranked_lists, path, options).table
+        exported = export_pairs(self._run, self._ranked_lists, path, options)
+        for note in exported.notes:
+            warnings.warn(note, stacklevel=2)
+        return exported.table
 
     def _gold(self, gold: Any, folder: str | Path | None) -> Links:
         """Gold links from a file or an object; links that are seeds are left out."""

@@ -28,7 +28,7 @@ def suggest(
     *,
     asked: Sequence[str | Path] = (),
     for_spreadsheet: bool = False,
-    random_seed: int = 0,
+    random_seed: int | None = None,
 ) -> pa.Table:
     """Write a sheet of the source entities whose counterparts are most worth knowing, the best first.
 
@@ -50,7 +50,7 @@ def suggest(
     for_spreadsheet
         Write an apostrophe before texts that a spreadsheet would take for formulas.
     random_seed
-        Decides between entities of equal worth, if there is no run.
+        Decides between entities of equal worth, 0 by default. A run has its own random seed.
 
     Examples
     --------
@@ -64,13 +64,15 @@ def suggest(
     if not isinstance(task, AlignmentTask):
         folder = usable_path(task)
         if is_run(folder):
+            if random_seed is not None:
+                raise InputError("a run has its own random seed: give no other", path=folder)
             run = open_finished(folder)
             return suggest_for_run(
                 run, read_ranked_lists(run), path, entities, asked=asked, for_spreadsheet=for_spreadsheet
             )
         task = read_task(folder)
     return suggest_for_task(
-        task, path, entities, asked=asked, for_spreadsheet=for_spreadsheet, random_seed=random_seed
+        task, path, entities, asked=asked, for_spreadsheet=for_spreadsheet, random_seed=random_seed or 0
     )
 
 

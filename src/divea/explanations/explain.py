@@ -83,7 +83,7 @@ def explain_pair(kept: Kept, source: int, target: int | None = None) -> Explanat
         contributions=_contributions(kept.evidence, row),
         neighbours=neighbours,
         lone_neighbours=lone,
-        literals=tuple(compared_literals(ours, theirs, kept.learned)),
+        literals=tuple(compared_literals(ours, theirs, kept.learned, kept.value_counts)),
         runners_up=_runners_up(kept, source, other, ranked),
     )
 
@@ -132,8 +132,10 @@ def _runners_up(
 ) -> tuple[Candidate, ...]:
     """The first other targets of a ranked list, and what they are matched with."""
     known = kept.counterparts
+    # Only the scores of Sinkhorn are shares of a match; others may be negative.
+    least = LEAST_SCORE if kept.run.manifest.settings.matching.method == "sinkhorn" else -np.inf
     listed = list(enumerate(ranked[: MOST_RUNNERS_UP + 1], start=1))
-    shown = [(rank, one, score) for rank, (one, score) in listed if score >= LEAST_SCORE and one != target]
+    shown = [(rank, one, score) for rank, (one, score) in listed if score >= least and one != target]
     names = kept.names("target", [one for _, one, _ in shown])
     found = []
     for (rank, one, score), name in zip(shown, names, strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -13,11 +12,13 @@ import pyarrow.compute as pc
 from divea.division import open_groups
 from divea.errors import InputError
 from divea.explanations.explanation import Side
+from divea.explanations.literals import LearnedPair, ValueCounts
 from divea.explanations.neighbours import Counterparts, EdgeIndex, Edges, RelationAgreement, edges_of
+from divea.features.names import find_names
 from divea.formats.parquet import RowGroups
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.arrays import read_description
-from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
+from divea.graphs.names import entity_names, name_predicates, readable
 from divea.runs.evidence import read_evidence
 from divea.runs.finished import FinishedRun
 from divea.runs.layout import CALIBRATION, DIVISION, EVIDENCE, FEATURES, RANKED
@@ -40,7 +41,12 @@ class Kept:
     def __init__(self, run: FinishedRun, *, many: bool = False):
         self.run, self._many = run, many
         self.evidence = read_evidence(run.path / EVIDENCE, run.task)
-        self._properties, self.learned = _learned(run.path / FEATURES)
+        names, self.learned = _learned(run.path / FEATURES)
+        wanted = run.manifest.settings.features.names
+        self._name_predicates: dict[Side, tuple[str, ...]] = {
+            "source": _name_predicates(run.task.source, names.get("source"), wanted.source),
+            "target": _name_predicates(run.task.target, names.get("target"), wanted.target),
+        }
         self.threshold = _threshold(run.path / CALIBRATION)
         """The confidence below which pairs are left out of the mappings."""
 
@@ -55,18 +61,23 @@ class Kept:
 
     def names(self, side: Side, ids: list[int]) -> list[str]:
         """The names of entities, in one line each."""
-        names = entity_names(self.graph(side), self._properties[side], np.array(ids, dtype=np.int32))
+        names = entity_names(self.graph(side), self._name_predicates[side], np.array(ids, dtype=np.int32))
         found: list[str] = readable(names).to_pylist()
         return found
 
     def named(self, side: Side, name: str) -> Ids:
         """The entities with this name."""
-        names = readable(entity_names(self.graph(side), self._properties[side]))
+        names = readable(entity_names(self.graph(side), self._name_predicates[side]))
         return np.flatnonzero(np.asarray(pc.equal(names, name))).astype(np.int32)
 
     def is_left_out(self, source: int) -> bool:
         """Whether the match of a source entity is left out of the mappings."""
         return bool(self.counterparts.confidence[source] < self.threshold)
+
+    @cached_property
+    def value_counts(self) -> ValueCounts:
+        """How many entities have a value."""
+        return ValueCounts(self.task)
 
     @cached_property
     def counterparts(self) -> Counterparts:
@@ -135,28 +146,21 @@ class Kept:
         return list(zip(targets, found["score"].to_pylist(), strict=True))
 
 
-def _learned(path: Path) -> tuple[dict[Side, tuple[str, ...]], list[dict[str, Any]]]:
-    """The properties that name entities, the preferred ones first, and what was learned about pairs of
-    properties.
-    """
+def _learned(path: Path) -> tuple[dict[str, list[str]], list[LearnedPair]]:
+    """The properties that name the entities of each side, and what was learned about pairs of properties."""
     content = read_description(path)
-    sides: tuple[Side, Side] = "source", "target"
     try:
-        # The file has the properties as one text; no IRI contains a comma and a space.
-        names = {side: str(content.get("names", {}).get(side, "")) for side in sides}
-        pairs = [
-            {
-                **{key: str(item[key]) for key in ("source", "target")},
-                **{key: float(item[key]) for key in ("agreement", "presence")},
-            }
-            for item in content.get("attributes", [])
-            # What was learned about attribute values that were not used is no reason for a match.
-            if float(content["weights"]["attributes"]) > 0
-        ]
+        names = {side: [str(name) for name in found] for side, found in content.get("names", {}).items()}
+        # What was learned about attribute values that were not used is no reason for a match.
+        is_used = "attributes" in content and float(content["weights"]["attributes"]) > 0
+        return names, [LearnedPair.of(item) for item in content["attributes"]] if is_used else []
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError("is not what a run learned about features", path=path) from error
-    known = GIVEN_NAME, *NAME_PREDICATES
-    return {side: tuple(dict.fromkeys((*known, *text.split(", ")))) for side, text in names.items()}, pairs
+
+
+def _name_predicates(graph: KnowledgeGraph, found: list[str] | None, wanted: str | None) -> tuple[str, ...]:
+    """The predicates whose values name entities; a run that did not use names found none."""
+    return name_predicates(find_names(graph, wanted).properties if found is None else found, wanted)
 
 
 def _threshold(path: Path) -> float:

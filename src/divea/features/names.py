@@ -56,9 +56,9 @@ class NameTable:
     """Whether some names are the ends of IRIs."""
 
     @property
-    def origin(self) -> str:
+    def origins(self) -> list[str]:
         """Where the names come from, for people."""
-        return ", ".join([*self.properties, *(["the ends of IRIs"] if self.has_iri_ends else [])])
+        return [*self.properties, *(["the ends of IRIs"] if self.has_iri_ends else [])]
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -71,7 +71,7 @@ class Names(Feature):
 
     def __init__(self, settings: FeatureSettings | None = None):
         self.settings = settings or FeatureSettings()
-        self._origins: dict[str, str] = {}
+        self._origins: dict[str, list[str]] = {}
 
     @classmethod
     def from_settings(cls, settings: FeatureSettings) -> Self:
@@ -83,7 +83,7 @@ class Names(Feature):
         tables = find_names(task.source, wanted.source), find_names(task.target, wanted.target)
         return all(len(table) > 0 for table in tables)
 
-    def describe(self) -> dict[str, str]:
+    def describe(self) -> dict[str, list[str]]:
         """Where the names of both graphs come from."""
         return self._origins
 
@@ -100,7 +100,7 @@ class Names(Feature):
         target = find_names(task.target, self.settings.names.target)
         if not len(source) or not len(target):
             return None
-        self._origins = {"source": source.origin, "target": target.origin}
+        self._origins = {"source": source.origins, "target": target.origins}
         source, target = same_language_first(source, target)
         vectors = token_vectors(source.texts, target.texts)
         self.notes = ()

@@ -163,7 +163,7 @@ def _summarise_names(names: _Texts, side: int, table: NameTable, graph: Knowledg
     named = int((np.diff(names.entities[side], prepend=-1) > 0).sum())
     holders = names.holders[side]
     return {
-        "names from": table.origin,
+        "names from": ", ".join(table.origins),
         "entities with a name": named,
         "share with a name": named / max(graph.num_entities, 1),
         "distinct names": int((holders > 0).sum()),

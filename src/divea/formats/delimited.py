@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 
 from divea.errors import InputError
 from divea.formats.output import open_output
+from divea.formats.sniff import suffix_of
 from divea.formats.stream import LONGEST_LINE, open_table, open_text
 from divea.graphs.labels import LABEL
 
@@ -32,8 +33,12 @@ _NUMBER_ROWS = 1 << 16
 
 
 def delimiter_of(path: Path) -> str:
-    """A comma for names that end in .csv (before a compression suffix), otherwise a tab."""
-    return "," if ".csv" in path.suffixes else "\t"
+    """A comma for names that end in .csv (before a compression suffix), otherwise a tab.
+
+    >>> delimiter_of(Path("table.CSV.gz")), delimiter_of(Path("from.csv.tsv"))
+    (',', '\\t')
+    """
+    return "," if suffix_of(path) == ".csv" else "\t"
 
 
 def first_row(path: Path) -> list[str]:

@@ -24,6 +24,9 @@ from divea.graphs import GraphBuilder, KnowledgeGraph
 RELATION_ATTRIBUTES = ("relation", "predicate", "label", "type")
 """Edge attributes of networkx that name a relation; the first that any edge has counts for all edges."""
 
+UNCERTAIN_ATTRIBUTES = ("label", "type")
+"""Those of them that often describe an edge in another way."""
+
 
 def graph_of(given: Any, attributes: Any = None, *, where: str, keep_schema: bool = False) -> KnowledgeGraph:
     """The knowledge graph of an object or a file.
@@ -161,17 +164,21 @@ def _add_networkx(builder: GraphBuilder, given: Any, where: str) -> None:
 
 
 def _relations(given: Any, data_of_edges: list[dict[Any, Any]], where: str) -> list[Any]:
-    """The relation of each edge: the value of an attribute or, in a multigraph, the key of the edge."""
+    """The relation of each edge: the value of an attribute or, in a multigraph, the key of the edge.
+
+    Keys that are text name the relations of a multigraph, unless an attribute certainly does.
+    """
+    keys = [key for *_, key in given.edges(keys=True)] if given.is_multigraph() else []
+    has_keys = len(keys) == len(data_of_edges) > 0 and all(isinstance(key, str) for key in keys)
     used = Counter(name for data in data_of_edges for name in RELATION_ATTRIBUTES if name in data)
     name = next((name for name in RELATION_ATTRIBUTES if used[name]), None)
-    if name is not None:
+    if name is not None and not (has_keys and name in UNCERTAIN_ATTRIBUTES):
         found = [data.get(name) for data in data_of_edges]
         missing = sum(map(is_missing, found))
         if missing:
             raise InputError(f"{missing} of {len(found)} edges have no attribute '{name}'", path=where)
         return found
-    keys = [key for *_, key in given.edges(keys=True)] if given.is_multigraph() else []
-    if len(keys) < len(data_of_edges) or not all(isinstance(key, str) for key in keys):
+    if data_of_edges and not has_keys:
         raise InputError(
             "the edges have no relation: name it in the edge attribute 'relation', or as the key of a "
             "multigraph",

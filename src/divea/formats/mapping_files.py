@@ -263,14 +263,17 @@ def _read_table(path: Path) -> pa.Table:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    names = column_names(path)
+    columns = column_names(path)
+    names = [column.strip().lower() for column in columns]
     _refuse_repeats(names, path)
-    source, target = _joined(list(read_label_columns(path, _ENDS)))
+    column_of = dict(zip(names, columns, strict=True))
+    source, target = _joined(list(read_label_columns(path, [column_of.get(end, end) for end in _ENDS])))
     wanted = [name for name in names if any(name in known for known in _NAMES_OF.values())]
     if not wanted:
         return mapping_table(source, target)
-    with open_parquet(path, wanted) as file:
-        table = file.read(columns=wanted)
+    read = [column_of[name] for name in wanted]
+    with open_parquet(path, read) as file:
+        table = file.read(columns=read).select(read).rename_columns(wanted)
     if len(table) != len(source):
         raise InputError("not a readable Parquet file (its columns differ in length)", path=path)
     return mapping_table(source, target, **_read_numbers(table, path))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -83,11 +85,23 @@ def literals_of_column(
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
     texts = column.cast(LABEL)
-    if name_of_type == "dateTime":
-        texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
-        texts = pc.replace_substring_regex(texts, r"\.(\d*[1-9])?0*(Z|$)", r".\1\2")
-        texts = pc.replace_substring_regex(texts, r"\.(Z|$)", r"\1")
+    if name_of_type == "double":
+        texts = pc.replace_substring_regex(texts, "^(-?)inf$", r"\1INF")
+    if name_of_type in ("dateTime", "time"):
+        texts = _as_xsd_times(texts)
     return texts, f"{_XSD}{name_of_type}"
+
+
+def _as_xsd_times(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Times of Arrow or Python as XML Schema writes them, with no more digits than needed.
+
+    >>> _as_xsd_times(pa.array(["2020-01-01 22:30:00.500000+0100", "12:00:00.000Z"], LABEL)).to_pylist()
+    ['2020-01-01T22:30:00.5+01:00', '12:00:00Z']
+    """
+    texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
+    texts = pc.replace_substring_regex(texts, r"([+-]\d{2})(\d{2})$", r"\1:\2")
+    texts = pc.replace_substring_regex(texts, r"\.(\d*[1-9])?0*(Z|[+-]|$)", r".\1\2")
+    return pc.replace_substring_regex(texts, r"\.(Z|[+-]|$)", r"\1")
 
 
 _DATATYPES: list[tuple[Any, str]] = [
@@ -97,6 +111,7 @@ _DATATYPES: list[tuple[Any, str]] = [
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_date, "date"),
     (pa.types.is_timestamp, "dateTime"),
+    (pa.types.is_time, "time"),
 ]
 
 
@@ -128,6 +143,13 @@ def literals_of_values(values: Sequence[Any], names: Sequence[str], where: str) 
         elif issubclass(kind, int | np.integer) and not issubclass(kind, bool):
             # Arrow has no integers of more than 64 bits.
             found, name = pa.array([str(int(value)) for value in group], LABEL), f"{_XSD}integer"
+        elif issubclass(kind, datetime | time):
+            # One Arrow array has one time zone, and would convert the values of others.
+            found = _as_xsd_times(pa.array([value.isoformat() for value in group], LABEL))
+            name = f"{_XSD}{'dateTime' if issubclass(kind, datetime) else 'time'}"
+        elif issubclass(kind, Decimal):
+            # One Arrow array has one number of digits.
+            found, name = pa.array([f"{value:f}" for value in group], LABEL), f"{_XSD}decimal"
         else:
             found, name = literals_of_column(_as_array(group, names[rows[0]], where), names[rows[0]], where)
         for row, text in zip(rows, found.to_pylist(), strict=True):

@@ -23,7 +23,7 @@ from divea.formats.delimited import delimiter_of, write_columns
 from divea.formats.mapping_files import mapping_suffix
 from divea.formats.output import formula_free, require_spreadsheet
 from divea.formats.sniff import kind_of
-from divea.formats.sssom import read_judged, read_sssom, write_sssom
+from divea.formats.sssom import read_judged, sssom_sources, write_sssom
 from divea.formats.stream import LONGEST_LINE, open_text
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.io import new_file, usable_path
@@ -135,9 +135,7 @@ def sources_in(sheets: Iterable[str | Path], graph: KnowledgeGraph) -> Ids:
     for sheet in sheets:
         path = usable_path(sheet)
         is_sssom = kind_of(path) == "sssom"
-        texts = (
-            read_sssom(path).source if is_sssom else [row.source for row in _read_table(path, judged=False)]
-        )
+        texts = sssom_sources(path) if is_sssom else [row.source for row in _read_table(path, judged=False)]
         ids = _find(texts, graph)
         for at in np.flatnonzero(ids < 0)[:1].tolist():
             raise InputError(f"{texts[at][:200]!r} is not an entity of the source graph", path=path)

@@ -54,7 +54,8 @@ _COMMENT = "comment"
 """A further column, which holds the context of both ends, and other candidates."""
 _FOR_REVIEW = ("predicate_modifier", "reviewer_label")
 """Further columns for people who judge pairs."""
-_NOT = "Not"
+_NOT = "not"
+"""The only modifier of a predicate, in lower case: the two are not the same."""
 _FOUND, _GIVEN = "semapv:UnspecifiedMatching", "semapv:ManualMappingCuration"
 """The justification of a pair that a tool found, and of one that was given: a seed."""
 _BY_PEOPLE = {_GIVEN, "semapv:MappingReview"}
@@ -88,7 +89,7 @@ def read_sssom(path: Path) -> Mappings:
     """
     found = Mappings([], [], [], [], [])
     for line, row, metadata in _same_rows(path):
-        if row.get("predicate_modifier") != _NOT:
+        if not _is_negated(row, path, line):
             found.source.append(metadata.label(row, "subject"))
             found.target.append(metadata.label(row, "object"))
             numbers = [_parse_number(number, path, line) for number in metadata.numbers(row)]
@@ -103,11 +104,24 @@ def read_judged(path: Path) -> Iterator[tuple[int, str, str, str]]:
     A negated row is rejected. A row with the justification of a person, or with a reviewer, is accepted.
     """
     for line, row, metadata in _same_rows(path):
-        is_rejected = row.get("predicate_modifier") == _NOT
+        is_rejected = _is_negated(row, path, line)
         is_signed = row.get("mapping_justification") in _BY_PEOPLE or any(map(row.get, _SIGNATURES))
         if is_rejected or is_signed:
             verdict = "reject" if is_rejected else "accept"
             yield line, verdict, metadata.label(row, "subject"), metadata.label(row, "object")
+
+
+def sssom_sources(path: Path) -> list[str]:
+    """The sources of all rows about things that are the same, or are not the same."""
+    return [metadata.label(row, "subject") for _, row, metadata in _same_rows(path)]
+
+
+def _is_negated(row: dict[str, str], path: Path, line: int) -> bool:
+    modifier = (row.get("predicate_modifier") or "").strip()
+    if modifier and modifier.lower() != _NOT:
+        problem = f"predicate_modifier is {modifier[:80]!r}; expected Not, or nothing"
+        raise InputError(problem, path=path, line=line)
+    return bool(modifier)
 
 
 def _same_rows(path: Path) -> Iterator[tuple[int, dict[str, str], _Metadata]]:

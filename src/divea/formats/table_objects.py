@@ -1,6 +1,7 @@
 """Tables of pandas, polars, pyarrow and every library with the Arrow C stream protocol, as columns.
 
-No library is imported to recognise its objects. The index of a pandas DataFrame is not read.
+No library is imported to recognise its objects. The index of a pandas DataFrame is not read; if it has a name
+or holds text, it is refused.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ class TableObject:
         if is_a(given, "pandas", "DataFrame"):
             names = [str(name) for name in given.columns]
             index = [str(name) for name in given.index.names if name is not None]
+            advice = "reset_index() makes it a column, and reset_index(drop=True) removes it"
             if not {*index} <= {*names}:
-                reset = "reset_index() makes it a column"
-                raise InputError(f"the index '{', '.join(index)}' would not be read: {reset}", path=where)
+                raise InputError(f"the index '{', '.join(index)}' would not be read: {advice}", path=where)
+            if not index and given.index.inferred_type in ("string", "mixed"):
+                raise InputError(f"the index holds text that would not be read: {advice}", path=where)
             return cls(names, lambda at: _pandas_column(given.iloc[:, at], names[at], where), where)
         if not (isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
             return None
@@ -103,6 +106,9 @@ class TableObject:
                 path=self.where,
             )
         columns = [self.column(at) for at in positions]
+        if optional is not None and pa.types.is_null(columns[expected.index(optional)].type):
+            at = expected.index(optional)
+            columns[at] = columns[at].cast(pa.string())
         names = [self.names[at] for at in positions]
         for name, role, column in zip(names, expected, columns, strict=True):
             if column.null_count and role != optional:

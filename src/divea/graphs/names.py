@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -39,6 +39,25 @@ _LABELS = 1 << 16
 
 LONGEST = 200
 """The most characters of a name that `readable` shows."""
+
+
+def name_predicates(found: Iterable[str], wanted: str | None = None) -> tuple[str, ...]:
+    """The predicates whose values name entities, the preferred ones first.
+
+    Parameters
+    ----------
+    found
+        Predicates that behave like names; they come last.
+    wanted
+        The predicate that the user said has the names; it comes first.
+
+    Examples
+    --------
+    >>> name_predicates(["title"], "official")[0], name_predicates(["title"])[-1]
+    ('official', 'title')
+    """
+    first = [] if wanted is None else [wanted]
+    return tuple(dict.fromkeys([*first, GIVEN_NAME, *NAME_PREDICATES, *found]))
 
 
 def iri_ends(labels: pa.Array) -> pa.Array:

@@ -59,6 +59,19 @@ class Judged:
             np.concatenate([part.seed + start for part, start in zip(parts, first, strict=True)]),
         )
 
+    def in_doubt(self) -> Judged:
+        """The pairs and, if all of them agree, an average pair that contradicts them.
+
+        Without it, every confidence would be 0 or 1, however few the pairs are.
+        """
+        agreed = np.unique(self.is_correct)
+        if len(agreed) != 1:
+            return self
+        average = Judged(
+            self.features.mean(axis=0, keepdims=True), 1 - agreed, np.ones(1), np.zeros(1, np.int64)
+        )
+        return Judged.join([self, average])
+
     def __len__(self) -> int:
         return len(self.counts)
 
@@ -90,7 +103,7 @@ class Calibration:
         if not len(features):
             return float("nan"), float("nan")
         draw = np.random.default_rng([random_seed, _SALT, 1])
-        judged = self.judged
+        judged = self.judged.in_doubt()
         # More pairs would not change the first three digits of the mean.
         shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
         known = (judged.features - self.mean) / self.deviation
@@ -250,5 +263,6 @@ def calibrate(judged: Judged) -> Calibration | None:
 def _fitted(judged: Judged) -> Calibration:
     mean, deviation = judged.features.mean(axis=0), judged.features.std(axis=0)
     deviation[deviation < 1e-9] = 1
-    weights, intercept = fit_logistic((judged.features - mean) / deviation, judged.is_correct, judged.counts)
+    known = judged.in_doubt()
+    weights, intercept = fit_logistic((known.features - mean) / deviation, known.is_correct, known.counts)
     return Calibration(mean, deviation, weights, intercept, judged)

@@ -21,7 +21,7 @@ from divea.formats.output import require_spreadsheet
 from divea.graphs import KnowledgeGraph, Links
 from divea.graphs.descriptions import describe_pairs
 from divea.graphs.labels import LABEL
-from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
+from divea.graphs.names import entity_names, name_predicates, readable
 from divea.io import usable_path
 from divea.loop.confidence import threshold_for
 from divea.runs.expectation import figures_above
@@ -241,11 +241,8 @@ def readable_names(graph: KnowledgeGraph, wanted: str | None = None) -> pa.Array
     >>> sorted(readable_names(graph).to_pylist())
     ['New York', 'Oslo']
     """
-    properties = [wanted] if wanted is not None else find_names(graph).properties
-    # A property that only behaves like a name comes after those that are known to be names.
-    first = [wanted] if wanted is not None else []
-    predicates = dict.fromkeys([*first, GIVEN_NAME, *NAME_PREDICATES, *properties])
-    return readable(entity_names(graph, list(predicates)))
+    found = find_names(graph).properties if wanted is None else ()
+    return readable(entity_names(graph, name_predicates(found, wanted)))
 
 
 def _doubts(run: Path) -> list[str]:

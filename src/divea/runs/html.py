@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from divea.graphs import KnowledgeGraph
 from divea.graphs.arrays import read_description
-from divea.graphs.names import GIVEN_NAME, NAME_PREDICATES, entity_names, readable
+from divea.graphs.names import entity_names, name_predicates, readable
 from divea.html_text import table
 from divea.runs.expectation import percent
 from divea.runs.finished import FinishedRun
@@ -51,8 +51,7 @@ def _names(graph: KnowledgeGraph, labels: pa.ChunkedArray, wanted: str | None) -
     """Readable names of entities; a label that is no entity of the graph stays as it is."""
     ids = graph.find(labels)
     known = np.where(ids < 0, 0, ids).astype(np.int32)
-    predicates = dict.fromkeys([*([] if wanted is None else [wanted]), GIVEN_NAME, *NAME_PREDICATES])
-    names = readable(entity_names(graph, list(predicates), known)).to_pylist()
+    names = readable(entity_names(graph, name_predicates([], wanted), known)).to_pylist()
     return [
         name if found >= 0 else label
         for name, found, label in zip(names, ids, labels.to_pylist(), strict=True)
