@@ -21,6 +21,7 @@ from divea.explanations.neighbours import (
     edges_of,
     matching_neighbours,
 )
+from divea.features.attributes import _comparison, read_properties
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.synth import SynthConfig, synthesise
 from divea.runs.evidence import Evidence, read_evidence
@@ -346,6 +347,67 @@ def test_every_list_is_found_in_many_row_groups(tmp_path, monkeypatch, order):
     for source, targets in zip(sources, whole.target, strict=True):
         labels = [pair.task.target.entities[target].as_py() for target in targets[targets >= 0]]
         assert labels == [target for target, _ in expected[source]]
+
+
+def test_literals_count_as_much_as_in_the_run(tmp_path):
+    """Compared with the feature's own figures, for all assigned pairs."""
+    pair = synthesise(SynthConfig(entities=400, names=True, seed_share=0.1, random_seed=1))
+    found = divea.align(pair.task, out=tmp_path / "run", device="cpu", subtasks=2, iterations=2)
+    learned = {
+        (item["source"], item["target"]): item
+        for item in json.loads((tmp_path / "run" / FEATURES).read_text())["attributes"]
+    }
+    properties = [
+        {item.label: item for item in side} for side in read_properties(found.task, found.settings.features)
+    ]
+    everything = kept.Kept(open_finished(tmp_path / "run"), many=True)
+    gaps, verdicts = [], []
+    for source, target in zip(everything.evidence.source, everything.evidence.target, strict=True):
+        for item in explain_pair(everything, int(source), int(target)).literals:
+            names = item.source_property, item.target_property
+            both = [side[name] for side, name in zip(properties, names, strict=True)]
+            figures = _comparison(*both, np.array([[source, target]]))[0]
+            weights = [learned[names][name] for name in ("agreement", "rare_agreement", "presence")]
+            gaps.append(item.log_odds - figures @ weights)
+            verdicts.append((item.verdict == "differ") == (figures[0] == 0))
+    assert len(gaps) > 300 and len({item["kind"] for item in learned.values()}) > 2
+    assert np.abs(gaps).max() < 1 and np.abs(gaps).mean() < 0.15
+    assert all(verdicts)
+
+
+def test_the_property_that_the_user_chose_names_entities(tmp_path):
+    """It comes before labels, as in exports; and a run without names shows names nevertheless."""
+    lines = []
+    for at in range(60):
+        one = f"<http://x.example/{at}>"
+        lines.append(f'{one} <http://www.w3.org/2000/01/rdf-schema#label> "label {at}" .')
+        lines.append(f'{one} <http://x.example/official> "Official {at}" .')
+        lines.append(f"{one} <http://x.example/near> <http://x.example/{(at * 7 + 1) % 60}> .")
+    (tmp_path / "a.nt").write_text("\n".join(lines))
+    (tmp_path / "b.nt").write_text("\n".join(lines).replace("x.example", "y.example"))
+    chosen = "http://x.example/official"
+    named = ["--source-names", chosen, "--target-names", chosen.replace("x.", "y.", 1)]
+    graphs = ["--source", tmp_path / "a.nt", "--target", tmp_path / "b.nt"]
+    for name, options in (("chosen", named), ("none", ["--features", "none", "--seeds", tmp_path / "s.tsv"])):
+        pairs = (f"http://x.example/{at}\thttp://y.example/{at}" for at in range(20))
+        (tmp_path / "s.tsv").write_text("\n".join(pairs))
+        ended = command("align", *graphs, *options, "--out", tmp_path / name)
+        assert ended.code == 0, ended.err
+    shown = command("explain", tmp_path / "chosen", "Official 33")
+    assert shown.code == 0 and "Official 33" in shown.out and "label 33" not in shown.out.splitlines()[0]
+    shown = command("explain", tmp_path / "none", "http://x.example/33")
+    assert shown.code == 0 and "label 33" in shown.out.splitlines()[0]
+
+
+def test_other_candidates_are_shown_whatever_their_scores_mean(tmp_path):
+    """Scores of CSLS may be negative."""
+    pair = synthesise(SynthConfig(entities=150, seed_share=0.3, random_seed=2))
+    found = divea.align(
+        pair.task, out=tmp_path / "run", device="cpu", subtasks=1, iterations=1, matching={"method": "csls"}
+    )
+    explained = [found.explain(source) for source, _ in found_pairs(found, 20)]
+    assert all(one.runners_up for one in explained)
+    assert any(candidate.score < 0 for one in explained for candidate in one.runners_up)
 
 
 def test_names_are_shown_even_if_they_have_no_weight(tmp_path):

@@ -509,6 +509,51 @@ print([name for name in ("polars", "rdflib", "networkx", "IPython") if name in s
     assert python(code) == "[]"
 
 
+def test_times_do_not_depend_on_the_other_values():
+    """One array of Arrow has one time zone and one number of digits."""
+    evening = datetime.datetime(2020, 1, 1, 22, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+    noon = datetime.datetime(2020, 1, 1, 12, 0, 0, 500000)
+    values = [
+        ("A", evening),
+        ("B", noon),
+        ("C", Decimal("2")),
+        ("D", Decimal("1.55")),
+        ("E", datetime.time(7, 5)),
+    ]
+    for rows in (values, values[::-1]):
+        task = make_task(TRIPLES, FRAME, source_attributes=[(entity, "x", value) for entity, value in rows])
+        assert {(entity, value) for entity, _, value, _ in literals(task.source)} == {
+            ("A", "2020-01-01T22:30:00+01:00"),
+            ("B", "2020-01-01T12:00:00.5"),
+            ("C", "2"),
+            ("D", "1.55"),
+            ("E", "07:05:00"),
+        }
+
+
+def test_an_index_of_text_is_refused():
+    """pandas calls it an index; most people call it the first column."""
+    attributes = pd.DataFrame({"people": [3, 4], "area": [1, 2]}, index=["Rome", "Oslo"])
+    with pytest.raises(InputError, match="source_attributes: the index holds text that would not be read"):
+        make_task(FRAME, FRAME, source_attributes=attributes)
+    assert make_task(FRAME, FRAME, source_attributes=attributes.reset_index()).source.find(["3"])[0] < 0
+
+
+def test_names_may_all_be_missing():
+    names = pd.DataFrame({"entity": ["Rome"], "name": [None]})
+    assert make_task(FRAME, FRAME, source_names=names).source.attributes is None
+
+
+def test_keys_of_a_multigraph_are_relations_unless_an_attribute_certainly_is():
+    graph = nx.MultiDiGraph()
+    graph.add_edge("a", "b", key="r", type="x")
+    graph.add_edge("a", "b", key="q", type="x")
+    assert set(make_task(graph, FRAME).source.relations.to_pylist()) == {"r", "q"}
+    for _, _, data in graph.edges(data=True):
+        data["relation"] = "s"
+    assert make_task(graph, FRAME).source.relations.to_pylist() == ["s"]
+
+
 def test_an_index_that_would_be_lost_is_refused():
     """A table of entities often has them as its index."""
     attributes = WIDE.set_index("city")

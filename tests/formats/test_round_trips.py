@@ -1,6 +1,8 @@
 """A graph, a table of mappings or a task that is written and read again is the same as before."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from divea import AlignmentTask, InputError, KnowledgeGraph, read_graph, read_task, write_graph, write_task
 from divea.formats import mapping_table, read_mappings, write_mappings
 from divea.formats.delimited import write_numbers
+from divea.formats.mapping_files import unread_columns
 from tests.generators import any_label, graphs, plain_label, tasks
 
 COMPRESSIONS = ["", ".gz", ".bz2", ".xz", ".zst"]
@@ -252,3 +255,14 @@ def test_numbers_are_written_as_python_writes_them(folder, columns, numbers, at_
         patch.setattr("divea.formats.delimited._NUMBER_ROWS", at_a_time)
         write_numbers(path, rows)
     assert path.read_text() == "".join("\t".join(map(str, row)) + "\n" for row in rows.tolist())
+
+
+def test_columns_of_a_parquet_file_are_found_whatever_their_case(tmp_path):
+    table = pa.table({"Source": ["a"], "TARGET": ["b"], "Confidence": [0.5], "Rank": [1], "note": ["x"]})
+    pq.write_table(table, tmp_path / "mappings.parquet")
+    found = read_mappings(tmp_path / "mappings.parquet")
+    assert found.to_pylist() == [{"source": "a", "target": "b", "score": None, "confidence": 0.5, "rank": 1}]
+    assert unread_columns(tmp_path / "mappings.parquet") == ["note"]
+    pq.write_table(table.append_column("confidence", [[0.1]]), tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="the column 'confidence' appears twice"):
+        read_mappings(tmp_path / "twice.parquet")

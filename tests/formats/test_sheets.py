@@ -12,7 +12,8 @@ from sssom.parsers import parse_sssom_table
 from sssom.validators import DEFAULT_VALIDATION_TYPES, SchemaValidationType, validate
 
 from divea.errors import InputError
-from divea.formats.sheets import HOW_TO, with_verdicts, write_sheet
+from divea.formats import read_mappings
+from divea.formats.sheets import HOW_TO, sources_in, with_verdicts, write_sheet
 from divea.graphs import AlignmentTask, KnowledgeGraph, Links
 from divea.graphs.labels import LABEL
 from divea.graphs.planted import planted_pair
@@ -228,6 +229,37 @@ def test_a_signed_sssom_sheet_is_valid_and_read_back(tmp_path_factory, rows):
             (a, b) for a, b, (verdict, _) in zip(source, target, rows, strict=True) if verdict == wanted
         ]
         assert labels(links) == set(expected)
+
+
+SSSOM = "#curie_map:\n#  a: http://a.example/\n#  b: http://b.example/\n"
+SSSOM_COLUMNS = (
+    "subject_id\tpredicate_id\tpredicate_modifier\tobject_id\tmapping_justification\treviewer_label"
+)
+
+
+@pytest.mark.parametrize("modifier", ["Not", "not", "NOT", " Not "])
+def test_a_negation_is_read_however_it_is_typed(tmp_path, modifier):
+    path = tmp_path / "sheet.sssom.tsv"
+    row = f"a:l1\tskos:exactMatch\t{modifier}\tb:r1\tsemapv:UnspecifiedMatching\tAnn"
+    path.write_text(f"{SSSOM}{SSSOM_COLUMNS}\n{row}\n")
+    left, right = (
+        KnowledgeGraph.from_triples([(f"http://{name}", "r", "x")])
+        for name in ("a.example/l1", "b.example/r1")
+    )
+    task = with_verdicts(AlignmentTask(left, right), [path])
+    assert (len(task.seeds), len(task.rejected)) == (0, 1)
+    # A rejected pair has been asked about.
+    assert left.label(sources_in([path], left)) == ["http://a.example/l1"]
+    with pytest.raises(InputError, match="contains no links"):
+        read_mappings(path)
+
+
+def test_an_unknown_modifier_is_refused(tmp_path):
+    path = tmp_path / "sheet.sssom.tsv"
+    path.write_text(f"{SSSOM}{SSSOM_COLUMNS}\na:l1\tskos:exactMatch\treject\tb:r1\t\tAnn\n")
+    for read in (lambda: with_verdicts(TASK, [path]), lambda: read_mappings(path)):
+        with pytest.raises(InputError, match=":5: predicate_modifier is 'reject'; expected Not"):
+            read()
 
 
 def test_rows_that_a_curator_justified_are_verdicts(tmp_path):

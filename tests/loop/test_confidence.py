@@ -84,6 +84,22 @@ def test_another_source_with_the_target_of_a_held_back_seed_is_wrong():
     assert calibration(np.ones((1, 1)))[0] < 0.05
 
 
+@pytest.mark.parametrize("is_correct", [True, False])
+def test_judged_pairs_that_all_agree_leave_a_doubt(is_correct):
+    """It shrinks with their number, as by the rule of three."""
+    widths = []
+    for count in (30, 300):
+        features = np.random.default_rng(1).normal(size=(count, 3))
+        judged = Judged(features, np.full(count, float(is_correct)), np.ones(count), np.arange(count))
+        calibration = calibrate(judged)
+        low, high = calibration.interval(features)
+        assert 0 < low < calibration(features).mean() < high < 1
+        assert len(calibration.judged) == count
+        widths.append(high - low)
+        assert (1 - low if is_correct else high) == pytest.approx(3 / count, rel=0.5)
+    assert widths[1] < widths[0] / 5
+
+
 def test_too_few_judged_pairs_give_no_confidence():
     ids = np.arange(1000, dtype=np.int32)
     for judged, is_calibrated in ((FEWEST_PAIRS - 1, False), (FEWEST_PAIRS, True)):

@@ -83,7 +83,7 @@ def explain_pair(kept: Kept, source: int, target: int | None = None) -> Explanat
         contributions=_contributions(kept.evidence, row),
         neighbours=neighbours,
         lone_neighbours=lone,
-        literals=tuple(compared_literals(ours, theirs, kept.learned, kept.value_counts)),
+        literals=tuple(compared_literals(ours, theirs, kept.learned, kept.rarity)),
         runners_up=_runners_up(kept, source, other, ranked),
     )
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from divea.division import open_groups
 from divea.errors import InputError
 from divea.explanations.explanation import Side
-from divea.explanations.literals import LearnedPair, ValueCounts
+from divea.explanations.literals import LearnedPair, TokenRarity
 from divea.explanations.neighbours import Counterparts, EdgeIndex, Edges, RelationAgreement, edges_of
 from divea.features.names import find_names
 from divea.formats.parquet import RowGroups
@@ -75,9 +75,9 @@ class Kept:
         return bool(self.counterparts.confidence[source] < self.threshold)
 
     @cached_property
-    def value_counts(self) -> ValueCounts:
-        """How many entities have a value."""
-        return ValueCounts(self.task)
+    def rarity(self) -> TokenRarity:
+        """How rare values are."""
+        return TokenRarity(self.task)
 
     @cached_property
     def counterparts(self) -> Counterparts:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,8 +16,15 @@ from divea.graphs.labels import LABEL
 
 Verdict = Literal["agree", "agree in part", "differ"]
 
+_SIDES = ("source", "target")
+
 ALIKE = 0.9
 """The agreement above which values are said to agree."""
+
+MOST_VALUES = 100_000
+"""The most values of a property in which tokens are counted."""
+
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,8 @@ class LiteralComparison:
     target_values: tuple[str, ...]
     verdict: Verdict
     log_odds: float
-    """What the run learned that this is worth, before the weight of the feature. It is an estimate, because
-    how rare a value is is estimated."""
+    """What this is worth by what the run learned, before the weight of the feature. It is an estimate: how
+    rare values are is counted in these two properties, and the run counts it in all."""
 
 
 def literals_of(graph: KnowledgeGraph, entity: int) -> dict[str, tuple[str, ...]]:
@@ -68,47 +75,52 @@ class LearnedPair:
         )
 
 
-class ValueCounts:
-    """How many entities have the values of an entity, and so how rare these are."""
+class TokenRarity:
+    """How rare the tokens of values are, which decides what sharing them is worth."""
 
     def __init__(self, task: AlignmentTask):
         self._graphs = {"source": task.source, "target": task.target}
-        self._values: dict[tuple[str, str], pa.Array] = {}
+        self._entities = sum(graph.num_entities for graph in self._graphs.values())
+        self._tokens: dict[tuple[str, str], tuple[pa.Array, float]] = {}
 
-    def rarity(self, pair: LearnedPair, ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
-        """How rare the rarest value of each end is, from 0 to 1, for the end whose values are less rare.
+    def of(self, pair: LearnedPair, found: list[str]) -> Numbers:
+        """The inverse document frequency of each token.
 
-        A value is counted in both properties of the pair. The run counts it, and each word in it, in all
-        properties of both graphs.
+        A token is counted in the two properties of a pair, in a sample of their values if these are many. The
+        run counts it in all properties of both graphs.
         """
-        sides = (("source", pair.source), ("target", pair.target))
-        entities = sum(graph.num_entities for graph in self._graphs.values())
-        rarities = []
-        for (side, _), values in zip(sides, (ours, theirs), strict=True):
-            held = np.zeros(len(values))
-            for other, label in sides:
-                found = pc.index_in(self._of_property(other, label), pa.array(values, LABEL)).drop_null()
-                held += np.bincount(np.asarray(found), minlength=len(values))
-            rarest = np.log((entities + 1) / (held.min() + 0.5))
-            rarities.append(rarest / max(np.log(2 * self._graphs[side].num_entities + 1), 1.0))
-        return float(min(rarities))
+        held = np.zeros(len(found))
+        for side, label, kind in zip(
+            ("source", "target"), (pair.source, pair.target), pair.kinds, strict=True
+        ):
+            column, scale = self._of_property(side, label, kind)
+            at = pc.index_in(column, pa.array(found, LABEL)).drop_null()
+            held += scale * np.bincount(np.asarray(at), minlength=len(found))
+        return np.asarray(np.log((self._entities + 1) / (np.maximum(held, 1) + 0.5)))
 
-    def _of_property(self, side: str, label: str) -> pa.Array:
-        """All values of a property of a graph."""
-        if (side, label) not in self._values:
+    def highest(self, side: str) -> float:
+        """The rarity that counts as 1 in one of the graphs."""
+        return max(float(np.log(2 * self._graphs[side].num_entities + 1)), 1.0)
+
+    def _of_property(self, side: str, label: str, kind: ValueKind) -> tuple[pa.Array, float]:
+        """The tokens of a property, and the number of tokens that each of them stands for."""
+        if (side, label) not in self._tokens:
             attributes = self._graphs[side].attributes
             assert attributes is not None
             number = attributes.predicate_labels.index(pa.scalar(label, LABEL)).as_py()
             rows = np.flatnonzero(attributes.predicates == number)
-            self._values[side, label] = attributes.values.take(pa.array(rows))
-        return self._values[side, label]
+            # Ids are the ranks of hashes, so the first entities are a random sample.
+            values = attributes.values.take(pa.array(rows[:MOST_VALUES]))
+            scale = max(len(rows) / MOST_VALUES, 1.0)
+            self._tokens[side, label] = tokens(values, kind)[1].cast(LABEL), scale
+        return self._tokens[side, label]
 
 
 def compared_literals(
     source: dict[str, tuple[str, ...]],
     target: dict[str, tuple[str, ...]],
     learned: list[LearnedPair],
-    counts: ValueCounts,
+    rarity: TokenRarity,
 ) -> list[LiteralComparison]:
     """Compare the literals of two entities; comparisons that count most for or against a pair come first.
 
@@ -121,25 +133,29 @@ def compared_literals(
     for pair in learned:
         ours, theirs = source.get(pair.source), target.get(pair.target)
         if ours and theirs:
-            agreement = _agreement(_tokens(ours, pair.kinds[0]), _tokens(theirs, pair.kinds[1]))
-            log_odds = pair.presence
-            if agreement:
-                rarity = counts.rarity(pair, ours, theirs)
-                log_odds += agreement * (pair.agreement + rarity * pair.rare_agreement)
-            verdict = _verdict(agreement)
+            agreement, rare = _agreement(pair, ours, theirs, rarity)
+            verdict: Verdict = "agree" if agreement > ALIKE else "agree in part" if agreement else "differ"
+            log_odds = pair.presence + agreement * (pair.agreement + rare * pair.rare_agreement)
             found.append(LiteralComparison(pair.source, pair.target, ours, theirs, verdict, log_odds))
     return sorted(found, key=lambda comparison: -abs(comparison.log_odds))
 
 
-def _agreement(here: set[str], there: set[str]) -> float:
-    """The cosine of two sets of tokens. The run gives rare tokens more weight."""
-    return len(here & there) / math.sqrt(len(here) * len(there)) if here and there else 0.0
-
-
-def _verdict(agreement: float) -> Verdict:
-    if agreement > ALIKE:
-        return "agree"
-    return "agree in part" if agreement else "differ"
+def _agreement(
+    pair: LearnedPair, ours: tuple[str, ...], theirs: tuple[str, ...], rarity: TokenRarity
+) -> tuple[float, float]:
+    """The cosine of the tokens of both ends, and how rare they are, as in `divea.features.attributes`."""
+    here, there = _tokens(ours, pair.kinds[0]), _tokens(theirs, pair.kinds[1])
+    if not here & there:
+        return 0.0, 0.0
+    every = sorted(here | there)
+    idf = rarity.of(pair, every)
+    is_shared = np.array([token in here and token in there for token in every])
+    lengths, rarest = [], []
+    for side, own in zip(_SIDES, (here, there), strict=True):
+        own_idf = idf[[token in own for token in every]]
+        lengths.append(float(np.sqrt((own_idf**2).sum())))
+        rarest.append(float(own_idf.max()) / rarity.highest(side))
+    return float((idf[is_shared] ** 2).sum()) / (lengths[0] * lengths[1]), min(rarest)
 
 
 def _tokens(values: tuple[str, ...], kind: ValueKind) -> set[str]:
