@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from divea.curation.sheet import OTHERS, check_request, sheet_table
+from divea.curation.sheet import check_request, sheet_table
 from divea.curation.worth import choose
 from divea.errors import InputError
 from divea.formats.sheets import write_sheet
@@ -28,8 +28,8 @@ def review(
 ) -> pa.Table:
     """Write the assigned pairs of a run that are worth a person's time, the most valuable first.
 
-    The worth of a pair is the doubt about it, times how likely the sheet has the right target, times what a
-    verdict says about others: see `divea.curation.worth`.
+    The worth of a pair is the doubt about it, times what a verdict says about others: see
+    `divea.curation.worth`.
 
     Parameters
     ----------
@@ -47,11 +47,9 @@ def review(
     if not len(lists.assigned):
         raise InputError("the run assigned no pairs, so there is nothing to review", path=run.path)
     task, settings = run.task, run.manifest.settings
-    own = np.zeros(task.source.num_entities)
-    own[lists.assigned.source] = doubts(lists)
-    if settings.matching.method == "sinkhorn":
-        own[lists.assigned.source] *= shares_shown(lists)
-    chosen = choose(task.source, own, pairs, known=task.seeds.source, random_seed=settings.random_seed)
+    doubt = np.zeros(task.source.num_entities)
+    doubt[lists.assigned.source] = doubts(lists)
+    chosen = choose(task.source, doubt, pairs, known=task.seeds.source, random_seed=settings.random_seed)
     row = np.searchsorted(lists.assigned.source, chosen)
     wanted = settings.features.names
     table = sheet_table(
@@ -75,16 +73,6 @@ def doubts(lists: RankedLists) -> Numbers:
     if np.isnan(lists.confidence).all():
         return 1 - margins(lists)
     return 1 - np.nan_to_num(lists.confidence, nan=0.5)
-
-
-def shares_shown(lists: RankedLists) -> Numbers:
-    """The sum of the scores of the candidates that a sheet has for each assigned pair.
-
-    Scores of Sinkhorn are shares of a match, so this is how likely the right target is among them.
-    """
-    rows = np.searchsorted(lists.matches.source, lists.assigned.source)
-    scores = lists.matches.score[rows, : OTHERS + 1].astype(np.float64)
-    return np.clip(np.where(np.isfinite(scores), scores, 0).sum(axis=1), 0, 1)
 
 
 def margins(lists: RankedLists) -> Numbers:

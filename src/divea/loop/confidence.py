@@ -59,18 +59,21 @@ class Judged:
             np.concatenate([part.seed + start for part, start in zip(parts, first, strict=True)]),
         )
 
+    @property
+    def is_unanimous(self) -> bool:
+        """Whether all pairs are correct, or all are wrong."""
+        return len(np.unique(self.is_correct)) == 1
+
     def in_doubt(self) -> Judged:
-        """The pairs and, if all of them agree, an average pair that contradicts them.
+        """The pairs and, if they are unanimous, an average pair that contradicts them.
 
         Without it, every confidence would be 0 or 1, however few the pairs are.
         """
-        agreed = np.unique(self.is_correct)
-        if len(agreed) != 1:
+        if not self.is_unanimous:
             return self
-        average = Judged(
-            self.features.mean(axis=0, keepdims=True), 1 - agreed, np.ones(1), np.zeros(1, np.int64)
-        )
-        return Judged.join([self, average])
+        average = self.features.mean(axis=0, keepdims=True)
+        contrary = 1 - self.is_correct[:1]
+        return Judged.join([self, Judged(average, contrary, np.ones(1), np.zeros(1, np.int64))])
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -177,9 +177,12 @@ def run_loop(
     assignment = loop.assignment()
     confidence = np.full(len(assignment), np.nan)
     features = loop.pair_features(assignment, task)
-    without_seeds = calibration is None and bool(loop.features)
-    if without_seeds:
-        calibration, features = loop.calibrated_without_seeds(task)
+    # Pairs that are all correct, or all wrong, do not show what tells correct pairs from wrong ones.
+    without_seeds = False
+    if loop.features and (calibration is None or calibration.judged.is_unanimous):
+        found, columns = loop.calibrated_without_seeds(task)
+        if found is not None:
+            without_seeds, calibration, features = True, found, columns
     if calibration is None and settings.confidence.has_threshold:
         raise CalibrationError(
             f"confidence cannot be calibrated: {len(task.seeds)} seeds are too few, and either too few pairs "
