@@ -35,15 +35,26 @@ def is_correct(outcome, gold, entities):
 
 @pytest.fixture(
     scope="module",
-    params=[(0.3, 1, "names+attributes"), (0.7, 4, "names+attributes"), (0.7, 1, "names")],
-    ids=["few wrong names", "many wrong names in four subtasks", "many wrong names alone"],
+    params=[
+        (0.3, 1, "names+attributes", 0.0),
+        (0.7, 4, "names+attributes", 0.0),
+        (0.7, 1, "names", 0.0),
+        (0.3, 1, "names+attributes", 0.2),
+    ],
+    ids=[
+        "few wrong names",
+        "many wrong names in four subtasks",
+        "many wrong names alone",
+        "seeds that find no wrong pair",
+    ],
 )
 def judged(request):
-    """The confidence of each assigned pair of a task without seeds, and whether it is correct."""
-    noise, subtasks, features = request.param
-    config = SynthConfig(entities=1500, names=True, seed_share=0, name_noise=noise, random_seed=1)
+    """The confidence of each assigned pair, learned without seeds, and whether the pair is correct."""
+    noise, subtasks, features, seeds = request.param
+    config = SynthConfig(entities=1500, names=True, seed_share=seeds, name_noise=noise, random_seed=1)
     pair = synthesise(config)
-    outcome = align(pair.task, settings(subtasks=subtasks, features=features))
+    options = settings(subtasks=subtasks, features=features, confidence={"held_back": 0.2})
+    outcome = align(pair.task, options if seeds else settings(subtasks=subtasks, features=features))
     assert outcome.without_seeds
     return outcome.calibration(outcome.features), is_correct(outcome, pair.gold, 1500)
 
@@ -52,7 +63,7 @@ def judged(request):
 def test_the_precision_of_the_kept_pairs_is_as_expected(judged, precision):
     confidence, correct = judged
     is_kept = confidence >= threshold_for(precision, confidence)
-    assert is_kept.sum() > 1000
+    assert is_kept.sum() > 900
     assert confidence[is_kept].mean() == pytest.approx(precision, abs=0.01)
     assert correct[is_kept].mean() == pytest.approx(precision, abs=CLOSE)
 
