@@ -1,5 +1,7 @@
 """Confidence without seeds: it is close to the truth if names are true, and refused if they are not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,8 @@ from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import EntityVectors, PairScores, all_ids
 from divea.graphs.planted import planted_pair
 from divea.graphs.synth import SynthConfig, synthesise
-from divea.loop import decoys
+from divea.loop import decoys, loop
+from divea.loop.confidence import judge as loop_judge
 from divea.loop.confidence import threshold_for
 from divea.loop.decoys import calibrate_without_seeds
 from tests.loop.small_loops import SMALL, align, assigned, with_shuffled_literals
@@ -57,6 +60,20 @@ def judged(request):
     outcome = align(pair.task, options if seeds else settings(subtasks=subtasks, features=features))
     assert outcome.without_seeds
     return outcome.calibration(outcome.features), is_correct(outcome, pair.gold, 1500)
+
+
+def test_seeds_that_find_every_pair_wrong_are_believed(monkeypatch):
+    """Features may be sure of these pairs nevertheless."""
+    pair = synthesise(SynthConfig(entities=400, names=True, seed_share=0.3, random_seed=1))
+
+    def judge(*args):
+        found = loop_judge(*args)
+        return replace(found, is_correct=np.zeros(len(found)))
+
+    monkeypatch.setattr(loop, "judge", judge)
+    outcome = align(pair.task, settings(subtasks=1, confidence={"held_back": 0.4}))
+    assert not outcome.without_seeds
+    assert 0 < outcome.confidence.max() < 0.1
 
 
 @pytest.mark.parametrize("precision", [0.9, 0.95])

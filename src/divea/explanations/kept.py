@@ -14,7 +14,7 @@ from divea.errors import InputError
 from divea.explanations.explanation import Side
 from divea.explanations.literals import LearnedPair, TokenRarity
 from divea.explanations.neighbours import Counterparts, EdgeIndex, Edges, RelationAgreement, edges_of
-from divea.features.names import find_names
+from divea.features.names import naming_properties
 from divea.formats.parquet import RowGroups
 from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.arrays import read_description
@@ -160,7 +160,7 @@ def _learned(path: Path) -> tuple[dict[str, list[str]], list[LearnedPair]]:
 
 def _name_predicates(graph: KnowledgeGraph, found: list[str] | None, wanted: str | None) -> tuple[str, ...]:
     """The predicates whose values name entities; a run that did not use names found none."""
-    return name_predicates(find_names(graph, wanted).properties if found is None else found, wanted)
+    return name_predicates(naming_properties(graph, wanted) if found is None else found, wanted)
 
 
 def _threshold(path: Path) -> float:

@@ -90,9 +90,7 @@ class TokenRarity:
         run counts it in all properties of both graphs.
         """
         held = np.zeros(len(found))
-        for side, label, kind in zip(
-            ("source", "target"), (pair.source, pair.target), pair.kinds, strict=True
-        ):
+        for side, label, kind in zip(_SIDES, (pair.source, pair.target), pair.kinds, strict=True):
             column, scale = self._of_property(side, label, kind)
             at = pc.index_in(column, pa.array(found, LABEL)).drop_null()
             held += scale * np.bincount(np.asarray(at), minlength=len(found))

@@ -145,15 +145,20 @@ def find_names(graph: KnowledgeGraph, wanted: str | None = None) -> NameTable:
     >>> sorted(find_names(graph).texts.to_pylist())
     ['New York', 'Oslo']
     """
+    return _of_properties(graph, naming_properties(graph, wanted))
+
+
+def naming_properties(graph: KnowledgeGraph, wanted: str | None = None) -> list[str]:
+    """The properties that name a graph's entities, as in `find_names`, without the names themselves."""
     attributes = graph.attributes
     predicates = [] if attributes is None else attributes.predicate_labels.to_pylist()
     if wanted is not None:
         if wanted not in predicates:
             shown = ", ".join(sorted(predicates)[:10]) or "none"
             raise InputError(f"no entity has a literal of the property {wanted!r}; there are {shown}")
-        return _of_properties(graph, [wanted])
+        return [wanted]
     if GIVEN_NAME in predicates:
-        return _of_properties(graph, [GIVEN_NAME])
+        return [GIVEN_NAME]
     chosen = [name for name in NAME_PREDICATES if name in predicates]
     if attributes is not None:
         is_unnamed = np.ones(graph.num_entities, dtype=bool)
@@ -161,7 +166,7 @@ def find_names(graph: KnowledgeGraph, wanted: str | None = None) -> NameTable:
         is_unnamed[attributes.entities[is_naming]] = False
         if is_unnamed.any() and (another := name_like(attributes, is_unnamed)) is not None:
             chosen.append(another)
-    return _of_properties(graph, chosen)
+    return chosen
 
 
 def name_like(attributes: Attributes, is_unnamed: npt.NDArray[np.bool_]) -> str | None:

@@ -147,7 +147,7 @@ def literals_of_values(values: Sequence[Any], names: Sequence[str], where: str) 
             # One Arrow array has one time zone, and would convert the values of others.
             found = _as_xsd_times(pa.array([value.isoformat() for value in group], LABEL))
             name = f"{_XSD}{'dateTime' if issubclass(kind, datetime) else 'time'}"
-        elif issubclass(kind, Decimal):
+        elif issubclass(kind, Decimal) and all(value.is_finite() for value in group):
             # One Arrow array has one number of digits.
             found, name = pa.array([f"{value:f}" for value in group], LABEL), f"{_XSD}decimal"
         else:

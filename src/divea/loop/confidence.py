@@ -59,17 +59,12 @@ class Judged:
             np.concatenate([part.seed + start for part, start in zip(parts, first, strict=True)]),
         )
 
-    @property
-    def is_unanimous(self) -> bool:
-        """Whether all pairs are correct, or all are wrong."""
-        return len(np.unique(self.is_correct)) == 1
-
     def in_doubt(self) -> Judged:
-        """The pairs and, if they are unanimous, an average pair that contradicts them.
+        """The pairs and, if all are correct or all are wrong, an average pair that contradicts them.
 
         Without it, every confidence would be 0 or 1, however few the pairs are.
         """
-        if not self.is_unanimous:
+        if len(np.unique(self.is_correct)) > 1:
             return self
         average = self.features.mean(axis=0, keepdims=True)
         contrary = 1 - self.is_correct[:1]

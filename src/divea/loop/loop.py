@@ -177,9 +177,9 @@ def run_loop(
     assignment = loop.assignment()
     confidence = np.full(len(assignment), np.nan)
     features = loop.pair_features(assignment, task)
-    # Pairs that are all correct, or all wrong, do not show what tells correct pairs from wrong ones.
+    # Pairs that are all correct do not show what wrong ones look like. If all are wrong, seeds are right.
     without_seeds = False
-    if loop.features and (calibration is None or calibration.judged.is_unanimous):
+    if loop.features and (calibration is None or calibration.judged.is_correct.all()):
         found, columns = loop.calibrated_without_seeds(task)
         if found is not None:
             without_seeds, calibration, features = True, found, columns

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from divea.config.group import shown_value
 from divea.errors import CalibrationError, InputError
-from divea.features.names import find_names
+from divea.features.names import naming_properties
 from divea.formats import write_mappings
 from divea.formats.mapping_files import mapping_suffix
 from divea.formats.output import require_spreadsheet
@@ -241,7 +241,7 @@ def readable_names(graph: KnowledgeGraph, wanted: str | None = None) -> pa.Array
     >>> sorted(readable_names(graph).to_pylist())
     ['New York', 'Oslo']
     """
-    found = find_names(graph).properties if wanted is None else ()
+    found = naming_properties(graph) if wanted is None else ()
     return readable(entity_names(graph, name_predicates(found, wanted)))
 
 
