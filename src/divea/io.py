@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -178,6 +178,32 @@ def file_checksum(path: Path) -> str | None:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_SIZE)).hexdigest()
     except (OSError, InputError):
         return None
+
+
+class HashedFile:
+    """A new file that knows the checksum of what was written to it.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers"
+    >>> with path.open("wb") as file:
+    ...     hashed = HashedFile(file)
+    ...     hashed.write(b"1, 2, 3")
+    >>> hashed.checksum == file_checksum(path)
+    True
+    """
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._digest = file, hashlib.blake2b(digest_size=_SIZE)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        self._file.write(data)
+        self._digest.update(data)
+
+    @property
+    def checksum(self) -> str:
+        """The checksum of the bytes so far, as `file_checksum` gives it."""
+        return self._digest.hexdigest()
 
 
 def checksum(*parts: str | np.ndarray) -> str:

@@ -18,11 +18,11 @@ from scipy.sparse import csr_array, vstack
 
 from divea.config import LabelPropagationOptions
 from divea.features.fusion import FEWEST_PAIRS, cosines, learned_weights, nearest_vectors, sample
+from divea.features.neighbours import matches_and_seeds, neighbour_support
 from divea.features.propagation import Propagation
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import EntityVectors, PairScores, all_ids
-from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 
 OPTIONS = LabelPropagationOptions(labels=512, heads=256, width=8, rounds=1)
 """The same dimensions as those of the model, so that the slope of the similarity is about the same. Further

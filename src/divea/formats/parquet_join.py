@@ -9,7 +9,7 @@ parquet.thrift.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import BinaryIO
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,7 +22,13 @@ _COLUMN_PLACES, _DESCRIPTION = (2, 4, 6), 3
 _PAGE_PLACES = (9, 10, 11, 14)
 
 
-def join_parquet(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
+class Appended(Protocol):
+    """A file that bytes are appended to."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+def join_parquet(parts: Iterable[pa.Buffer], file: Appended) -> None:
     """Write the row groups of Parquet files with the same columns as one file.
 
     The bytes are those that one writer would have written for the same row groups.
@@ -56,7 +62,7 @@ def join_parquet(parts: Iterable[pa.Buffer], file: BinaryIO) -> None:
         else:
             whole[_ROWS] += footer[_ROWS]
             _append(whole[_ROW_GROUPS], footer[_ROW_GROUPS])
-        file.write(pages)
+        file.write(memoryview(pages))
         at += len(pages)
         del part, pages
     assert whole is not None

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from divea.archives import map_matches, write_matches
 from divea.errors import InputError
 from divea.io import temporary_path
-from divea.loop.lists import IN_MEMORY, Blocks, Lists, Ranking, Rows, rank
+from divea.loop.lists import IN_MEMORY, Blocks, Lists, Located, Ranking, rank
 from divea.types import Ids, Matches, Scores
 
 _SALT = 0xA7E
@@ -61,7 +61,10 @@ def average(
     highest_id = max((id for lists in history for id in blocks.map(_highest_id, lists.blocks)), default=-1)
     width = sum(lists.width for lists in history)
     order = _Order.of(highest_id, width, taken, random_seed)
-    work = partial(_averaged_piece, order=order, columns=min(top, width), folder=blocks.folder)
+    # Lists that are files are opened once by each process, because the function is sent to it only once.
+    sides = [_Side(lists.blocks, lists.width) for lists in history]
+    columns = min(top, width)
+    work = partial(_averaged_piece, sides=sides, order=order, columns=columns, folder=blocks.folder)
     pieces = latest.pieces()
     found = tuple(blocks.map(work, [_piece(history, latest.blocks[block], rows) for block, rows in pieces]))
     subtasks = latest.subtasks[[block for block, _ in pieces]]
@@ -75,48 +78,47 @@ def _highest_id(matches: Matches) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The lists of some sources in one iteration."""
+    """The lists of an iteration, without the arrays that only look them up."""
 
+    blocks: tuple[Matches, ...]
     width: int
-    found: list[tuple[Matches, Rows, Rows]]
-    """Blocks, the rows of the lists in them, and the positions of their sources."""
 
-    def at(self, rows: slice) -> tuple[npt.NDArray[np.int32], Scores]:
-        """The targets and scores of the sources at these positions."""
-        count = rows.stop - rows.start
+    def at(self, places: Located, count: int) -> tuple[npt.NDArray[np.int32], Scores]:
+        """The targets and scores of `count` sources, whose lists are at these places."""
         target = np.full((count, self.width), -1, dtype=np.int32)
         score = np.full((count, self.width), -np.inf, dtype=np.float32)
-        for block, lists, place in self.found:
-            first, last = np.searchsorted(place, (rows.start, rows.stop))
-            own, here = lists[first:last], place[first:last] - rows.start
-            if not len(own):
-                continue
+        for number, rows, positions in places.by_block():
+            block = self.blocks[number]
             columns = slice(block.target.shape[1])
-            target[here, columns], score[here, columns] = block.target[own], block.score[own]
+            target[positions, columns] = block.target.take(rows, axis=0)
+            score[positions, columns] = block.score.take(rows, axis=0)
         return target, score
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Some sources, and their lists in each iteration."""
+    """Some sources, and where their lists are in each iteration."""
 
     source: Ids
-    sides: list[_Side]
+    places: list[Located]
 
 
 def _piece(history: Sequence[Lists], block: Matches, rows: slice) -> _Piece:
     source = np.array(block.source[rows])
-    return _Piece(source, [_Side(lists.width, list(lists.locate(source))) for lists in history])
+    return _Piece(source, [lists.locate(source) for lists in history])
 
 
-def _averaged_piece(piece: _Piece, *, order: _Order, columns: int, folder: Path | None) -> Matches:
+def _averaged_piece(
+    piece: _Piece, *, sides: Sequence[_Side], order: _Order, columns: int, folder: Path | None
+) -> Matches:
     """The averaged lists of some sources; if a folder is given, they are written to a file in it."""
     count = len(piece.source)
     target = np.full((count, columns), -1, dtype=np.int32)
     mean = np.full((count, columns), -np.inf, dtype=np.float32)
+    lists = [side.at(places, count) for side, places in zip(sides, piece.places, strict=True)]
     for rows in _slices(count):
-        sides = [side.at(rows) for side in piece.sides]
-        chosen, means = _averaged(sides, order, columns)
+        own = [(listed[rows], scores[rows]) for listed, scores in lists]
+        chosen, means = _averaged(own, order, columns)
         target[rows, : chosen.shape[1]], mean[rows, : means.shape[1]] = chosen, means
     # Mutual matches can only be found once all lists are averaged.
     averaged = Matches(piece.source, target, mean, np.zeros(count, dtype=bool))

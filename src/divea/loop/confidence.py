@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from divea.features.neighbours import matches_and_seeds, neighbour_support
 from divea.features.regression import fit_logistic, refit_logistic, weighted_sums
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, PairScores, scores_at
-from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 from divea.loop.assignment import Assignment
 from divea.resources.machine import cores
 from divea.types import Ids

@@ -19,10 +19,10 @@ from scipy.special import expit, logit
 
 from divea.division.selection import tie_breakers
 from divea.features.judges import Structure
+from divea.features.neighbours import matches_and_seeds, neighbour_support
 from divea.features.start import sure_pairs
 from divea.graphs import AlignmentTask
 from divea.graphs.features import Features, PairScores, all_ids, scores_at, total_scores
-from divea.graphs.neighbours import matches_and_seeds, neighbour_support
 from divea.loop.assignment import Assignment
 from divea.loop.confidence import FEWEST_PAIRS, Calibration, Judged, calibrate
 from divea.matching.sinkhorn import TEMPERATURE

@@ -102,6 +102,13 @@ class Lists:
         """The subtask of each row."""
         return self.subtasks[self.block_of_row]
 
+    @cached_property
+    def _row_of_source(self) -> Ids:
+        """The row of each source id, -1 for ids without a list."""
+        row = np.full(int(self.source.max(initial=-1)) + 1, -1, dtype=np.int32)
+        row[self.source] = np.arange(len(self), dtype=np.int32)
+        return row
+
     @property
     def width(self) -> int:
         """The most targets that a list has room for."""
@@ -118,29 +125,17 @@ class Lists:
             for first in range(0, len(block), _ROWS)
         ]
 
-    def locate(self, sources: Ids) -> Iterator[tuple[Matches, Rows, Rows]]:
-        """The blocks with lists of these sources, each with the rows of the lists in it and the positions of
-        their sources.
-
-        Sources without a list are left out.
-
-        Parameters
-        ----------
-        sources
-            Sorted ids.
-        """
-        place = np.searchsorted(self.source, sources)
-        known = np.flatnonzero(place < len(self))
-        known = known[self.source[place[known]] == sources[known]]
-        if not len(known):
-            return
-        place = place[known]
-        block = self.block_of_row[place]
+    def locate(self, sources: Ids) -> Located:
+        """Where the lists of these sources are. Sources without a list are left out."""
+        known = sources < len(self._row_of_source)
+        row = np.full(len(sources), -1, dtype=np.int32)
+        row[known] = self._row_of_source[sources[known]]
+        position = np.flatnonzero(row >= 0)
+        row = row[position]
+        block = self.block_of_row[row]
         by_block = np.argsort(block, kind="stable")
-        numbers, first = np.unique(block[by_block], return_index=True)
-        row_in_block = self._order[place] - self._starts[block]
-        for number, members in zip(numbers, np.split(by_block, first[1:]), strict=True):
-            yield self.blocks[number], row_in_block[members], known[members]
+        row, block = row[by_block], block[by_block]
+        return Located(block, self._order[row] - self._starts[block], position[by_block])
 
     def between(self, first: int, last: int) -> list[tuple[Matches, slice]]:
         """The parts of the blocks that lie between two positions, if all blocks are concatenated."""
@@ -166,6 +161,25 @@ class Lists:
 
 
 NO_LISTS = Lists.of([])
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where the lists of some sources are, ordered by block. Arrays have an entry per source with a list."""
+
+    block: Ids
+    """The number of the block."""
+    row: Rows
+    """The row in the block."""
+    position: Rows
+    """The position of the source among those that were looked up."""
+
+    def by_block(self) -> Iterator[tuple[int, Rows, Rows]]:
+        """For each block, its number, the rows in it, and the positions of their sources."""
+        numbers, first = np.unique(self.block, return_index=True)
+        bounds = [*first.tolist(), len(self.block)]
+        for number, start, end in zip(numbers.tolist(), bounds[:-1], bounds[1:], strict=True):
+            yield number, self.row[start:end], self.position[start:end]
 
 
 def stacked(parts: Sequence[tuple[Matches, slice]]) -> Matches:

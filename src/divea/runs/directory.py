@@ -142,17 +142,21 @@ class RunDirectory:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def commit(self, name: str, made_from: str, write: Callable[[Path], None]) -> None:
+    def commit(self, name: str, made_from: str, write: Callable[[Path], str | None]) -> None:
         """Write a temporary file, add it to the journal, sync it, and rename it.
 
         The line of the journal comes first, so that the journal names every file that divea ever wrote. If
         the process ends before the file is renamed, no file has the line's checksum, and it is made again.
+
+        Parameters
+        ----------
+        write
+            Writes the file. It may return the checksum, which is otherwise computed by reading the file.
         """
         self._lock.check()
         final = self._inside(name)
         with new_file(final) as temporary:
-            write(temporary)
-            found = file_checksum(temporary)
+            found = write(temporary) or file_checksum(temporary)
             if found is None:
                 raise InputError("cannot be read back", path=final)
             entry = Entry(name, found, made_from)

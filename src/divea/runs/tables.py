@@ -19,6 +19,7 @@ from divea.graphs import AlignmentTask, KnowledgeGraph
 from divea.graphs.ids import numbered
 from divea.graphs.labels import LABEL
 from divea.graphs.storage import StoredTask
+from divea.io import HashedFile
 from divea.loop.lists import IN_MEMORY, Blocks, stacked
 from divea.runs.layout import MAPPINGS_TSV
 from divea.types import Ids, Matches
@@ -107,8 +108,8 @@ def write_mappings_tsv(table: pa.Table, path: Path) -> None:
     write_columns(path, table, header=True)
 
 
-def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks = IN_MEMORY) -> None:
-    """Write all ranked lists as Parquet: there may be a hundred million rows.
+def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks = IN_MEMORY) -> str:
+    """Write all ranked lists as Parquet, and return the checksum: there may be a hundred million rows.
 
     Row groups are encoded by `blocks`; only a few of them are in memory at a time.
     """
@@ -116,7 +117,9 @@ def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks 
     metadata = {"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK}
     encode = partial(_encoded, task=task, metadata=metadata)
     with path.open("wb") as file:
-        join_parquet(blocks.map(encode, _row_groups(outcome)), file)
+        hashed = HashedFile(file)
+        join_parquet(blocks.map(encode, _row_groups(outcome)), hashed)
+    return hashed.checksum
 
 
 @dataclass(frozen=True, eq=False)

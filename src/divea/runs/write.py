@@ -81,6 +81,7 @@ def write_tables(run: RunDirectory, outcome: Outcome, made_from: str, log: Log, 
         run.commit_division(DIVISION, made_from, outcome.division)
     run.commit(CALIBRATION, made_from, lambda path: write_json(expected, path))
     run.commit(FEATURES, made_from, lambda path: write_json(outcome.learned, path))
+
     run.commit(EVIDENCE, made_from, lambda path: write_evidence(outcome, path))
     stored = StoredTask(run.task, run.task_folder)
     run.commit(RANKED, made_from, lambda path: write_ranked(outcome, stored, path, blocks))

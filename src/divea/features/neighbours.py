@@ -9,8 +9,12 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from divea.graphs.task import AlignmentTask
+from divea.resources.row_blocks import for_row_blocks
 
 Numbers = npt.NDArray[np.float64]
+_ROWS = 1 << 13
+"""The pairs of a block."""
+
 Pairs = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]
 
 
@@ -34,9 +38,15 @@ def neighbour_support(pairs: Pairs, matches: csr_array, task: AlignmentTask) -> 
     True
     """
     source, target = (_unweighted(graph.adjacency) for graph in (task.source, task.target))
-    support = (source[pairs[0]] @ matches).multiply(target[pairs[1]]).sum(axis=1)
+    support = np.zeros(len(pairs[0]))
+
+    def add(block: slice) -> None:
+        matched = source[pairs[0][block]] @ matches
+        support[block] = matched.multiply(target[pairs[1][block]]).sum(axis=1)
+
+    for_row_blocks(add, len(support), _ROWS)
     degrees = np.diff(source.indptr)[pairs[0]], np.diff(target.indptr)[pairs[1]]
-    return np.asarray(support, dtype=np.float64).ravel(), np.minimum(*degrees).astype(np.float64)
+    return support, np.minimum(*degrees).astype(np.float64)
 
 
 def matches_and_seeds(pairs: Pairs, task: AlignmentTask, weight: Numbers | float = 1.0) -> csr_array:
