@@ -1,7 +1,7 @@
 """The stages of a whole run of `divea align`: their time, memory, and how busy the GPU is.
 
-Memory is the resident memory of all processes, where pages that several processes share count in each;
-"anonymous" leaves out the pages of files, which the system can take back. The use of the GPU is sampled by
+Memory is that of all processes, sampled once a second; pages that several processes share count once.
+"Anonymous" leaves out the pages of files, which the system can take back. The use of the GPU is sampled by
 `nvidia-smi`.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figures, Needs, add_pairs, say, synthetic_pair
-from benchmarks.common.watching import Watched, resident_memory, watch
+from benchmarks.common.watching import Watched, watch
 from divea.runs.log import read_log
 
 NEEDS = Needs("none, or a task", "GPU, or CPU", "4 min")
@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> Figures:
         out = options.out or Path(folder) / "run"
         before = len(read_log(out)) if out.exists() else 0
         command = [sys.executable, "-m", "divea", "align", str(task), "--out", str(out), "--quiet"]
-        watched = watch([*command, *options.align.split()], resident_memory)
+        # More samples would slow the run down: the system goes through all pages of a process for each.
+        watched = watch([*command, *options.align.split()], every=1.0)
         stages = [line for line in read_log(out)[before:] if line["event"] == "stage"]
         add_stages(figures, stages, watched)
         if gold is not None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from divea.api import align
 from divea.errors import InputError, SubtaskError
 from divea.executors import Done, Failed, FailureKind, base, check_executor, make_jobs
 from divea.executors import local as local_module
+from divea.executors.job import Rehearsal
 from divea.executors.local import Local, _started
 from divea.executors.template import WORKER_NAME, Fork, Template
 from divea.graphs.storage import StoredTask
@@ -456,3 +458,25 @@ def test_standard_streams_may_be_closed(folder, tmp_path):
         check=True,
     )
     assert done.exists()
+
+
+@dataclass(frozen=True)
+class Leaves(Rehearsal):
+    """A rehearsal that leaves a file with the number of its process."""
+
+    folder: str = ""
+
+    def __call__(self):
+        (Path(self.folder) / str(os.getpid())).touch()
+        raise RuntimeError("which does not matter")
+
+
+def test_workers_rehearse_before_their_first_job(folder, jobs, expected, tmp_path):
+    executor = Local(2)
+    try:
+        executor.prepare(rehearsal=Leaves(jobs[0].model, jobs[0].matching, "cpu", str(tmp_path)))
+        assert run_jobs(executor, folder, jobs) == expected
+        numbers = {str(worker.process.pid) for worker in executor._workers}
+        assert numbers == {path.name for path in tmp_path.iterdir()}
+    finally:
+        executor.close()

@@ -11,7 +11,7 @@ from typing import Self
 
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, SubtaskError
-from divea.executors.job import Job
+from divea.executors.job import Job, Rehearsal
 from divea.loop.lists import Mapper
 from divea.registry import EXECUTORS
 from divea.resources.budget import UNLIMITED_JOB_MEMORY
@@ -149,13 +149,15 @@ class Executor(ABC):
             The folder of the task, as `divea.graphs.save_task` writes it.
         """
 
-    def prepare(self, threads: int = 1) -> None:
+    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
         """Start anything that takes a while, such as a process, before there are jobs for it.
 
         Parameters
         ----------
         threads
             The threads of each job.
+        rehearsal
+            What a process may do that waits for its first job.
         """
         return
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from divea.config import ModelSettings, Settings
-from divea.division import Subtask
+from divea.division import Subtask, Whole
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
 from divea.graphs.ids import ranges
+from divea.graphs.planted import planted_pair
 from divea.graphs.storage import StoredTask
 from divea.loop.lists import Mapper
 from divea.loop.loop import Work
@@ -158,6 +159,27 @@ def solve_job(task: AlignmentTask, job: Job) -> list[Solved]:
                 memory=job.memory or UNLIMITED_JOB_MEMORY[job.device],
             )
         )
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A tiny job that sets up all libraries, for a process that waits for its first real one.
+
+    On a GPU, loading libraries and compiling kernels takes seconds.
+
+    >>> Rehearsal(ModelSettings(), "sinkhorn", "cpu")()
+    """
+
+    model: ModelSettings
+    matching: str
+    device: str
+
+    def __call__(self) -> None:
+        task = planted_pair().task
+        # Two subtasks, because a model may stack them.
+        work = make_model(self.model), task, 2 * Whole().divide(task).subtasks, Links.from_pairs([])
+        for _ in solve(*work, random_seeds=[0, 1], matching=self.matching, device=self.device):
+            pass
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from typing import Any, BinaryIO, Self, TypeVar
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, printable
 from divea.executors.base import Done, Executor, Failed, FailureKind, Steps, Tries, failed_piece
-from divea.executors.job import Job
+from divea.executors.job import Job, Rehearsal
 from divea.executors.template import Fork, Template, state_of, tail
-from divea.executors.worker import SHOW_AND_END, Call, JobOrder, Mapped
+from divea.executors.worker import SHOW_AND_END, Call, JobOrder, Mapped, RehearsalOrder
 from divea.loop.lists import Mapper
 from divea.resources.machine import cores, gpus, oom_kills
 
@@ -72,15 +72,34 @@ class Local(Executor):
         self._template: Template | None = None
         self._is_called = False
         """Whether a call of `run` or of a mapper has results that were not read yet."""
+        self._preparing: threading.Thread | None = None
 
     @classmethod
     def from_settings(cls, settings: ExecutorSettings) -> Self:
         return cls(settings.workers, timeout=settings.timeout)
 
-    def prepare(self, threads: int = 1) -> None:
+    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
         if self._template is None:
             self._template = Template(_unnamed_file())
             self._template.start()
+            # A job that has to wait for a rehearsal could reach its timeout.
+            if rehearsal is not None and self.timeout is None:
+                self._preparing = threading.Thread(target=self._rehearse, args=(rehearsal,), daemon=True)
+                self._preparing.start()
+
+    def _rehearse(self, rehearsal: Rehearsal) -> None:
+        """Start the workers of the first jobs, and have each rehearse. Starting waits for the template."""
+        count = max(gpus(), 1) if self.workers is None else self.workers
+        with suppress(InputError):  # `run` tries again, and says what is wrong
+            self._start_workers(count, below=count)
+        for worker in self._workers:
+            worker.rehearse(rehearsal)
+
+    def _prepared(self) -> None:
+        """Wait until another thread has prepared the workers."""
+        if self._preparing is not None:
+            self._preparing.join()
+            self._preparing = None
 
     def run(self, task_folder: Path, jobs: Sequence[Job]) -> Iterator[Done | Failed]:
         if not jobs:
@@ -161,6 +180,7 @@ class Local(Executor):
         """
         if self._is_called:
             raise RuntimeError("the results of the call before must be read, or its iterator closed")
+        self._prepared()
         self._is_called = True
         try:
             yield
@@ -202,6 +222,7 @@ class Local(Executor):
         self._workers.remove(worker)
 
     def close(self) -> None:
+        self._prepared()
         for worker in self._workers:
             worker.end()
         self._workers = []
@@ -251,6 +272,11 @@ class _Worker:
         """Send an item for the worker to apply a function to. The function is sent only once."""
         is_known, self._function = self._function is function, function
         self.send(position, Call(position, None if is_known else function, items[position]), timeout)
+
+    def rehearse(self, rehearsal: Rehearsal) -> None:
+        """Have the worker rehearse before its first job."""
+        with suppress(OSError):  # it died: `receive` will say so
+            self.connection.send(RehearsalOrder(rehearsal))
 
     def send(self, position: int, order: JobOrder | Call, timeout: float | None) -> None:
         """Send a job or a function call."""

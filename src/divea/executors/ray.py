@@ -21,7 +21,7 @@ import numpy as np
 from divea.config.executor import ExecutorSettings
 from divea.errors import InputError, printable
 from divea.executors.base import Done, Executor, Failed, FailureKind, Tries, continues, failed_piece
-from divea.executors.job import Job
+from divea.executors.job import Job, Rehearsal
 from divea.executors.ray_cluster import (
     CHECK_SECONDS,
     OwnCluster,
@@ -91,7 +91,7 @@ class Ray(Executor):
             timeout=settings.timeout,
         )
 
-    def prepare(self, threads: int = 1) -> None:
+    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
         # A cluster of our own is sized by the jobs, even if it starts with calls of functions.
         self._threads = threads
 

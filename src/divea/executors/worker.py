@@ -22,7 +22,7 @@ from divea.graphs.storage import open_stored
 
 if TYPE_CHECKING:
     from divea.executors.base import Steps
-    from divea.executors.job import Job
+    from divea.executors.job import Job, Rehearsal
 
 SHOW_AND_END = signal.SIGUSR1
 """The signal that makes a worker write its traceback to its log and end."""
@@ -49,6 +49,13 @@ class Call:
     function: Callable[[Any], object] | None
     """None for the function of the call before."""
     item: object
+
+
+@dataclass(frozen=True)
+class RehearsalOrder:
+    """What to do while there is no job. There is no answer, and it does not matter if it fails."""
+
+    rehearsal: Rehearsal
 
 
 @dataclass(frozen=True)
@@ -88,11 +95,17 @@ def serve(descriptor: int, number: int) -> None:
     connection.send(None)  # ready
     while True:
         try:
-            order: JobOrder | Call = connection.recv()
+            order: JobOrder | Call | RehearsalOrder = connection.recv()
         except EOFError:
             return
         # Output from here on belongs to this order's log.
         os.ftruncate(sys.stdout.fileno(), 0)
+        if isinstance(order, RehearsalOrder):
+            with suppress(Exception):  # the first job will show what is wrong
+                if order.rehearsal.device != "cpu":
+                    _use_gpu(number)
+                order.rehearsal()
+            continue
         if isinstance(order, Call):
             function = order.function or function
             assert function is not None

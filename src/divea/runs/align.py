@@ -10,6 +10,7 @@ from divea.config import Settings
 from divea.config.group import flattened
 from divea.errors import InputError
 from divea.executors import Executor, ExecutorSettings, choose_executor, make_executor
+from divea.executors.job import Rehearsal
 from divea.graphs import AlignmentTask
 from divea.graphs.storage import StoredTask
 from divea.loop.checkpoint import NO_CHECKPOINTS
@@ -187,6 +188,12 @@ def _make_executor(settings: ExecutorSettings, manifest: Manifest, task: Alignme
     return make_executor(chosen)
 
 
+def _rehearsal(manifest: Manifest) -> Rehearsal | None:
+    """What workers do while the first division is made; None on a CPU, where nothing has to be set up."""
+    settings, device = manifest.settings, manifest.device
+    return None if device == "cpu" else Rehearsal(settings.model_at(0), settings.matching.method, device)
+
+
 def _align(
     run: RunDirectory,
     executor: Executor,
@@ -216,7 +223,7 @@ def _align(
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     if not is_finished:
-        executor.prepare(run.manifest.threads)
+        executor.prepare(run.manifest.threads, _rehearsal(run.manifest))
     with run.folder_of_lists() as folder:
         mapper = executor.mapper(run.task_folder)
         blocks = Blocks(mapper, folder)
