@@ -35,15 +35,6 @@ def exact_memory(process: int) -> Memory:
     return Memory()
 
 
-def resident_memory(process: int) -> Memory:
-    """The resident memory of a process, which costs it nothing. What processes share counts in each."""
-    with suppress(OSError):
-        rows = (row.split() for row in Path(f"/proc/{process}/status").read_text().splitlines())
-        kibibytes = {row[0]: int(row[1]) for row in rows if row[0] in ("VmRSS:", "RssAnon:")}
-        return Memory(1024 * kibibytes.get("VmRSS:", 0), 1024 * kibibytes.get("RssAnon:", 0))
-    return Memory()
-
-
 @dataclass
 class Watched:
     """What was seen while a command ran; samples have the time of the clock."""
