@@ -11,10 +11,10 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Self
 
 import numpy as np
 
@@ -183,26 +183,39 @@ def file_checksum(path: Path) -> str | None:
 class HashedFile:
     """A new file that knows the checksum of what was written to it.
 
+    A thread computes it while the next bytes are made and written.
+
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "numbers"
-    >>> with path.open("wb") as file:
-    ...     hashed = HashedFile(file)
-    ...     hashed.write(b"1, 2, 3")
-    >>> hashed.checksum == file_checksum(path)
+    >>> with HashedFile(path) as file:
+    ...     file.write(b"1, 2, 3")
+    >>> file.checksum == file_checksum(path)
     True
     """
 
-    def __init__(self, file: BinaryIO):
-        self._file, self._digest = file, hashlib.blake2b(digest_size=_SIZE)
+    def __init__(self, path: Path):
+        self._file = path.open("wb")
+        self._digest = hashlib.blake2b(digest_size=_SIZE)
+        self._pool = ThreadPoolExecutor(1)
+        self._hashing: Future[None] | None = None
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
+        """Append bytes, which must not change until the file is closed."""
+        if self._hashing is not None:
+            self._hashing.result()
+        self._hashing = self._pool.submit(self._digest.update, data)
         self._file.write(data)
-        self._digest.update(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+        self._file.close()
 
     @property
     def checksum(self) -> str:
-        """The checksum of the bytes so far, as `file_checksum` gives it."""
+        """The checksum of the bytes, as `file_checksum` gives it; once the file is closed."""
         return self._digest.hexdigest()
 
 

@@ -46,7 +46,7 @@ def test_pseudo_seeds_of_a_job_are_those_inside_one_of_its_subtasks(random_seed,
     ends = TASK.source.num_entities, TASK.target.num_entities
     pseudo_seeds = Links.from_pairs(rng.integers(0, ends, size=(links, 2)))
     batches = [subtasks[:3], subtasks[3:]]
-    found = job_module.inside_each(pseudo_seeds, batches, TASK)
+    found = job_module.inside_each(pseudo_seeds, batches)
     for batch, inside in zip(batches, found, strict=True):
         expected = [
             pair

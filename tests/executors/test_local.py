@@ -222,7 +222,7 @@ def test_a_template_that_is_killed_is_replaced(local, folder, jobs, expected, od
 def test_a_stopped_template_is_replaced(folder, jobs, expected, monkeypatch):
     executor = Local(1)
     try:
-        executor.prepare()
+        executor.prepare(folder)
         os.kill(executor._template._process.pid, signal.SIGSTOP)
         executor._template._control.settimeout(0.5)
         assert run_jobs(executor, folder, jobs) == expected
@@ -474,7 +474,7 @@ class Leaves(Rehearsal):
 def test_workers_rehearse_before_their_first_job(folder, jobs, expected, tmp_path):
     executor = Local(2)
     try:
-        executor.prepare(rehearsal=Leaves(jobs[0].model, jobs[0].matching, "cpu", str(tmp_path)))
+        executor.prepare(folder, rehearsal=Leaves(jobs[0].model, jobs[0].matching, "cpu", str(tmp_path)))
         assert run_jobs(executor, folder, jobs) == expected
         numbers = {str(worker.process.pid) for worker in executor._workers}
         assert numbers == {path.name for path in tmp_path.iterdir()}

@@ -236,7 +236,7 @@ from divea.executors.ray import Ray
 from tests.executors.small import run_jobs, small_jobs
 
 executor = Ray(workers=1)
-executor.prepare(3)
+executor.prepare(Path(sys.argv[1]), 3)
 # The cluster starts with calls that take one thread each.
 assert list(executor.mapper(Path(sys.argv[1]))(abs, [-1, 2])) == [1, 2]
 job = replace(small_jobs()[0], threads=3, memory=1 << 40)  # more than this machine has

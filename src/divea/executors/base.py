@@ -149,11 +149,13 @@ class Executor(ABC):
             The folder of the task, as `divea.graphs.save_task` writes it.
         """
 
-    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
+    def prepare(self, task_folder: Path, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
         """Start anything that takes a while, such as a process, before there are jobs for it.
 
         Parameters
         ----------
+        task_folder
+            The folder of the task.
         threads
             The threads of each job.
         rehearsal

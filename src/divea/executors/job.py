@@ -19,7 +19,7 @@ from divea.config import ModelSettings, Settings
 from divea.division import Subtask, Whole
 from divea.graphs import AlignmentTask, Links
 from divea.graphs.features import Features, take_features
-from divea.graphs.ids import ranges
+from divea.graphs.ids import contains, ranges
 from divea.graphs.planted import planted_pair
 from divea.graphs.storage import StoredTask
 from divea.loop.lists import Mapper
@@ -85,7 +85,7 @@ def make_jobs(
         needs = list(mapper(estimate, work.subtasks))
         parts = pack(needs, memory or UNLIMITED_JOB_MEMORY[device], subtasks_per_job)
         batches = [work.subtasks[part.start : part.stop] for part in parts]
-    pseudo_seeds = inside_each(work.pseudo_seeds, batches, work.task)
+    pseudo_seeds = inside_each(work.pseudo_seeds, batches)
     return [
         Job(
             fold=work.fold,
@@ -112,21 +112,22 @@ def _memory(subtask: Subtask, *, model: ModelSettings, stored: StoredTask) -> in
     return make_model(model).memory(subtask.local(stored.task))
 
 
-def inside_each(links: Links, batches: Sequence[Sequence[Subtask]], task: AlignmentTask) -> Iterator[Links]:
+def inside_each(links: Links, batches: Sequence[Sequence[Subtask]]) -> Iterator[Links]:
     """For each batch of subtasks, the links with both ends in one of them."""
-    in_target = np.zeros(task.target.num_entities, dtype=bool)
-    for subtasks in batches:
-        found = [np.zeros(0, dtype=np.int64)]
-        for subtask in subtasks:
-            # Links are sorted by source, so those of an entity are consecutive.
-            first = np.searchsorted(links.source, subtask.source_entities)
-            count = np.searchsorted(links.source, subtask.source_entities, side="right") - first
-            row = ranges(first, count)
-            in_target[subtask.target_entities] = True
-            found.append(row[in_target[links.target[row]]])
-            in_target[subtask.target_entities] = False
-        inside = np.unique(np.concatenate(found))
-        yield Links(links.source[inside], links.target[inside])
+    return in_threads(partial(_inside, links=links), batches)
+
+
+def _inside(batch: Sequence[Subtask], *, links: Links) -> Links:
+    """The links with both ends in one of the subtasks."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for subtask in batch:
+        # Links are sorted by source, so those of an entity are consecutive.
+        first = np.searchsorted(links.source, subtask.source_entities)
+        count = np.searchsorted(links.source, subtask.source_entities, side="right") - first
+        row = ranges(first, count)
+        found.append(row[contains(subtask.target_entities, links.target[row])])
+    inside = np.unique(np.concatenate(found))
+    return Links(links.source[inside], links.target[inside])
 
 
 def _features_of(features: Features, subtasks: Sequence[Subtask]) -> Features:

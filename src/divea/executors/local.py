@@ -78,22 +78,28 @@ class Local(Executor):
     def from_settings(cls, settings: ExecutorSettings) -> Self:
         return cls(settings.workers, timeout=settings.timeout)
 
-    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
+    def prepare(self, task_folder: Path, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
+        self._start_template()
+        # A job that has to wait for a rehearsal could reach its timeout.
+        if rehearsal is not None and self.timeout is None:
+            work = self._rehearse, (task_folder.resolve(), rehearsal)
+            self._preparing = threading.Thread(target=work[0], args=work[1], daemon=True)
+            self._preparing.start()
+
+    def _rehearse(self, task_folder: Path, rehearsal: Rehearsal) -> None:
+        """Start workers, which waits for the template, and have those that will get jobs rehearse."""
+        solving = max(gpus(), 1) if self.workers is None else self.workers
+        count = max(solving, min(cores(), MOST_MAPPING))
+        with suppress(InputError):  # the first call tries again, and says what is wrong
+            self._start_workers(count, below=count)
+        for worker in self._workers:
+            worker.rehearse(RehearsalOrder(task_folder, rehearsal if worker.number < solving else None))
+
+    def _start_template(self) -> Template:
         if self._template is None:
             self._template = Template(_unnamed_file())
             self._template.start()
-            # A job that has to wait for a rehearsal could reach its timeout.
-            if rehearsal is not None and self.timeout is None:
-                self._preparing = threading.Thread(target=self._rehearse, args=(rehearsal,), daemon=True)
-                self._preparing.start()
-
-    def _rehearse(self, rehearsal: Rehearsal) -> None:
-        """Start the workers of the first jobs, and have each rehearse. Starting waits for the template."""
-        count = max(gpus(), 1) if self.workers is None else self.workers
-        with suppress(InputError):  # `run` tries again, and says what is wrong
-            self._start_workers(count, below=count)
-        for worker in self._workers:
-            worker.rehearse(rehearsal)
+        return self._template
 
     def _prepared(self) -> None:
         """Wait until another thread has prepared the workers."""
@@ -209,13 +215,12 @@ class Local(Executor):
         """Start workers until `count` have a number below the limit. A new one takes over the number, and so
         the GPU, of one that died. Workers with higher numbers, from a call with a higher limit, stay idle.
         """
-        self.prepare()
-        assert self._template is not None
+        template = self._start_template()
         taken = {worker.number for worker in self._workers}
         missing = count - sum(number < below for number in taken)
         free = [number for number in range(below) if number not in taken]
         for number in free[: max(missing, 0)]:
-            self._workers.append(_started(number, self._template))
+            self._workers.append(_started(number, template))
 
     def _remove(self, worker: _Worker) -> None:
         worker.end()
@@ -273,10 +278,10 @@ class _Worker:
         is_known, self._function = self._function is function, function
         self.send(position, Call(position, None if is_known else function, items[position]), timeout)
 
-    def rehearse(self, rehearsal: Rehearsal) -> None:
+    def rehearse(self, order: RehearsalOrder) -> None:
         """Have the worker rehearse before its first job."""
         with suppress(OSError):  # it died: `receive` will say so
-            self.connection.send(RehearsalOrder(rehearsal))
+            self.connection.send(order)
 
     def send(self, position: int, order: JobOrder | Call, timeout: float | None) -> None:
         """Send a job or a function call."""

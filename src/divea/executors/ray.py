@@ -91,7 +91,7 @@ class Ray(Executor):
             timeout=settings.timeout,
         )
 
-    def prepare(self, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
+    def prepare(self, task_folder: Path, threads: int = 1, rehearsal: Rehearsal | None = None) -> None:
         # A cluster of our own is sized by the jobs, even if it starts with calls of functions.
         self._threads = threads
 

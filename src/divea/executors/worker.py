@@ -19,10 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divea.graphs.storage import open_stored
+from divea.resources.limits import return_all_freed
 
 if TYPE_CHECKING:
     from divea.executors.base import Steps
     from divea.executors.job import Job, Rehearsal
+
+IDLE_SECONDS = 0.5
+"""After this time without an order, a worker returns freed memory to the system."""
 
 SHOW_AND_END = signal.SIGUSR1
 """The signal that makes a worker write its traceback to its log and end."""
@@ -55,7 +59,10 @@ class Call:
 class RehearsalOrder:
     """What to do while there is no job. There is no answer, and it does not matter if it fails."""
 
-    rehearsal: Rehearsal
+    folder: Path
+    """The folder of the task, which is opened."""
+    rehearsal: Rehearsal | None
+    """None for a worker that will get function calls alone."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,8 @@ def serve(descriptor: int, number: int) -> None:
     function: Callable[[Any], object] | None = None
     connection.send(None)  # ready
     while True:
+        if not connection.poll(IDLE_SECONDS):
+            return_all_freed()
         try:
             order: JobOrder | Call | RehearsalOrder = connection.recv()
         except EOFError:
@@ -102,9 +111,11 @@ def serve(descriptor: int, number: int) -> None:
         os.ftruncate(sys.stdout.fileno(), 0)
         if isinstance(order, RehearsalOrder):
             with suppress(Exception):  # the first job will show what is wrong
-                if order.rehearsal.device != "cpu":
-                    _use_gpu(number)
-                order.rehearsal()
+                open_stored(order.folder)
+                if order.rehearsal is not None:
+                    if order.rehearsal.device != "cpu":
+                        _use_gpu(number)
+                    order.rehearsal()
             continue
         if isinstance(order, Call):
             function = order.function or function

@@ -65,9 +65,9 @@ def average(
     sides = [_Side(lists.blocks, lists.width) for lists in history]
     columns = min(top, width)
     work = partial(_averaged_piece, sides=sides, order=order, columns=columns, folder=blocks.folder)
-    pieces = latest.pieces()
-    found = tuple(blocks.map(work, [_piece(history, latest.blocks[block], rows) for block, rows in pieces]))
-    subtasks = latest.subtasks[[block for block, _ in pieces]]
+    pieces = _Pieces(history)
+    found = tuple(blocks.map(work, pieces))
+    subtasks = latest.subtasks[[block for block, _ in pieces.parts]]
     draw = np.random.default_rng([random_seed, _SALT, 1])
     return rank(Lists(found, subtasks), blocks, draw.permutation)
 
@@ -103,9 +103,20 @@ class _Piece:
     places: list[Located]
 
 
-def _piece(history: Sequence[Lists], block: Matches, rows: slice) -> _Piece:
-    source = np.array(block.source[rows])
-    return _Piece(source, [lists.locate(source) for lists in history])
+class _Pieces(Sequence[_Piece]):
+    """The pieces of the latest iteration; each is made when it is asked for, while others are averaged."""
+
+    def __init__(self, history: Sequence[Lists]):
+        self._history = history
+        self.parts = history[-1].pieces()
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: Any) -> Any:
+        block, rows = self.parts[number]
+        source = np.array(self._history[-1].blocks[block].source[rows])
+        return _Piece(source, [lists.locate(source) for lists in self._history])
 
 
 def _averaged_piece(

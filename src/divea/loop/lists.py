@@ -261,10 +261,10 @@ def rank(lists: Lists, blocks: Blocks = IN_MEMORY, draw: Callable[[int], Rows] |
         mutual[rows], is_ahead[rows] = piece.mutual, piece.is_ahead
         before, score = best_score[piece.target], piece.best_score
         # A best score of -inf always counts as contested; all it costs is that a list is read again.
-        is_contested[piece.target] = np.where(
-            score == before, True, np.where(score > before, piece.is_contested, is_contested[piece.target])
-        )
-        best_score[piece.target] = np.maximum(before, score)
+        is_contested[piece.target] |= score == before
+        better = np.flatnonzero(score > before)
+        ahead = piece.target[better]
+        is_contested[ahead], best_score[ahead] = piece.is_contested[better], score[better]
     if draw is not None:
         mutual = _mutual(best, leaders[:, 0], best_score, draw)
     return Ranking(lists, best, leaders, mutual, listed, is_ahead, best_score, is_contested)

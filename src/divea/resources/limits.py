@@ -149,6 +149,12 @@ def release_memory(device: str) -> None:
         torch.cuda.empty_cache()
 
 
+def return_all_freed() -> None:
+    """Make the C library return all freed memory to the system, also what lies between other blocks."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def return_freed_blocks() -> None:
     """Make the C library return freed blocks of 4 MiB and more to the system at once.
 

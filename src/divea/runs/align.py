@@ -18,7 +18,7 @@ from divea.loop.features import Computing
 from divea.loop.lists import Blocks
 from divea.loop.loop import Iteration, Observer, Runtime, run_loop
 from divea.models import run_in_threads
-from divea.resources.limits import Limits, allow_many_files
+from divea.resources.limits import Limits, allow_many_files, return_all_freed
 from divea.runs.checkpoints import RunCheckpoints
 from divea.runs.directory import INCOMPLETE, RunDirectory
 from divea.runs.eta import iteration_costs
@@ -215,6 +215,8 @@ def _align(
         solver.report(iteration)
         if observe is not None:
             observe(iteration)
+        # Dividing takes the most memory, so it should not have to add to what learning has left behind.
+        return_all_freed()
 
     computing = Computing(run.manifest.device, run.manifest.memory, run.kept_feature)
     checkpoints = NO_CHECKPOINTS
@@ -223,7 +225,7 @@ def _align(
     elif not is_finished:
         checkpoints = RunCheckpoints(run, log, solver.failed, continues=observe is None)
     if not is_finished:
-        executor.prepare(run.manifest.threads, _rehearsal(run.manifest))
+        executor.prepare(run.task_folder, run.manifest.threads, _rehearsal(run.manifest))
     with run.folder_of_lists() as folder:
         mapper = executor.mapper(run.task_folder)
         blocks = Blocks(mapper, folder)

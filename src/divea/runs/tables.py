@@ -116,10 +116,9 @@ def write_ranked(outcome: Outcome, task: StoredTask, path: Path, blocks: Blocks 
     # This schema says that the file holds plain labels, not dictionaries.
     metadata = {"ARROW:schema": _stored_schema(RANKED_SCHEMA), ORDER: BY_SUBTASK}
     encode = partial(_encoded, task=task, metadata=metadata)
-    with path.open("wb") as file:
-        hashed = HashedFile(file)
-        join_parquet(blocks.map(encode, _row_groups(outcome)), hashed)
-    return hashed.checksum
+    with HashedFile(path) as file:
+        join_parquet(blocks.map(encode, _row_groups(outcome)), file)
+    return file.checksum
 
 
 @dataclass(frozen=True, eq=False)
