@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,8 @@ class Watched:
     memory: list[tuple[float, Memory]] = field(default_factory=list)
     gpu: list[tuple[float, int]] = field(default_factory=list)
     """The use of the GPU in percent; nothing where there is no `nvidia-smi`."""
+    was_ended: bool = False
+    """Whether the command took too long and was ended."""
 
     @property
     def peak(self) -> int:
@@ -50,29 +52,32 @@ class Watched:
         return max((found.total for _, found in self.memory), default=0)
 
 
-def watch(
-    command: list[str], memory_of: Callable[[int], Memory] = exact_memory, every: float = 0.05
-) -> Watched:
+def watch(command: list[str], every: float = 0.05, most: float = float("inf")) -> Watched:
     """Run a command and watch it. Raises InputError if it fails.
 
     Parameters
     ----------
-    memory_of
-        The memory of one process.
     every
         Seconds between two samples of the memory.
+    most
+        Seconds after which the command is ended.
     """
     watched, start = Watched(), time.perf_counter()
     with gpu_use() as watched.gpu:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         while process.poll() is None:
-            parts = [memory_of(one) for one in {*_tree(process.pid)}]
+            if time.perf_counter() - start > most:
+                watched.was_ended = True
+                process.kill()
+                process.wait()
+                break
+            parts = [exact_memory(one) for one in {*_tree(process.pid)}]
             total, anonymous = sum(one.total for one in parts), sum(one.anonymous for one in parts)
             watched.memory.append((time.time(), Memory(total, anonymous)))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(every)
     watched.seconds = time.perf_counter() - start
-    if process.returncode:
+    if process.returncode and not watched.was_ended:
         assert process.stderr is not None
         raise InputError(f"{' '.join(command)}: {process.stderr.read().decode()[-300:]}")
     return watched

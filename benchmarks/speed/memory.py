@@ -3,6 +3,9 @@
 Memory is the peak of the sum over the process tree, where pages that several processes share count once
 (PSS), sampled every 50 ms. The memory that importing the libraries takes once is measured as well, and
 subtracted before runs are compared. The divided runs of a model must have the same mappings.
+
+An undivided run may take hours. With --most it is ended after some time; its memory is then at least what was
+seen, and the ratio at most what is printed.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--subtasks", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=2)
+    parser.add_argument(
+        "--most", type=float, default=float("inf"), help="end undivided runs after this many seconds"
+    )
 
 
 def run(options: argparse.Namespace) -> Figures:
@@ -48,7 +54,10 @@ def run(options: argparse.Namespace) -> Figures:
                 mappings = set()
                 for subtasks, executor in ((1, "default"), *((options.subtasks, one) for one in EXECUTORS)):
                     out = Path(folder) / f"{name}-{model}-{subtasks}-{executor}"
-                    found = watch(command(task, out, model, subtasks, executor, options.iterations))
+                    most = options.most if subtasks == 1 else float("inf")
+                    found = watch(
+                        command(task, out, model, subtasks, executor, options.iterations), most=most
+                    )
                     mebibytes = found.peak // MIB
                     beyond = mebibytes - libraries
                     whole = whole or beyond
@@ -56,6 +65,7 @@ def run(options: argparse.Namespace) -> Figures:
                         mappings.add((out / MAPPINGS).read_bytes())
                     say(
                         f"{name}, {model}, N = {subtasks}, {executor}: {found.seconds:.1f} s, {mebibytes} MiB"
+                        + (" (ended)" if found.was_ended else "")
                     )
                     table.add(
                         {

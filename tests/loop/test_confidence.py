@@ -169,3 +169,15 @@ def test_the_interval_holds_the_precision_and_narrows_with_more_seeds(prediction
         widths.append(high - low)
     assert widths[1] < widths[0] / 4
     assert calibration.interval(features) == calibration.interval(features)
+
+
+def test_the_interval_of_many_pairs_is_around_their_mean(predictions, monkeypatch):
+    """It is computed on a sample, which may happen to hold the certain pairs alone."""
+    features = predictions[2][:4000]
+    calibration = fitted(predictions, 400)
+    certain, uncertain = np.array_split(features[np.argsort(-calibration(features))], 2)
+    alternating = np.stack([certain, uncertain], axis=1).reshape(features.shape)
+    monkeypatch.setattr("divea.loop.confidence._MOST_PAIRS_OF_INTERVAL", 2000)
+    low, high = calibration.interval(alternating)
+    assert low < calibration(alternating).mean() < high
+    assert high - low < 0.3

@@ -102,8 +102,9 @@ class Calibration:
             return float("nan"), float("nan")
         draw = np.random.default_rng([random_seed, _SALT, 1])
         judged = self.judged.in_doubt()
-        # More pairs would not change the first three digits of the mean.
+        # A sample is enough for how much the mean varies, but not for the mean itself.
         shown = features[:: max(len(features) // _MOST_PAIRS_OF_INTERVAL, 1)]
+        shift = float(self(features).mean() - self(shown).mean())
         known = (judged.features - self.mean) / self.deviation
 
         def mean(weights: Numbers) -> float:
@@ -120,7 +121,7 @@ class Calibration:
                 count = min(cores(), _BOOTSTRAPS - len(means))
                 draws = [draw.exponential(size=int(judged.seed.max()) + 1) for _ in range(count)]
                 means += pool.map(mean, draws)
-        low, high = np.quantile(means, [0.05, 0.95])
+        low, high = np.clip(np.quantile(means, [0.05, 0.95]) + shift, 0, 1)
         return float(low), float(high)
 
 
