@@ -82,8 +82,8 @@ class Local(Executor):
         self._start_template()
         # A job that has to wait for a rehearsal could reach its timeout.
         if rehearsal is not None and self.timeout is None:
-            work = self._rehearse, (task_folder.resolve(), rehearsal)
-            self._preparing = threading.Thread(target=work[0], args=work[1], daemon=True)
+            arguments = task_folder.resolve(), rehearsal
+            self._preparing = threading.Thread(target=self._rehearse, args=arguments, daemon=True)
             self._preparing.start()
 
     def _rehearse(self, task_folder: Path, rehearsal: Rehearsal) -> None:
