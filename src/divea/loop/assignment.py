@@ -112,12 +112,12 @@ def _assign_rest(
         if len(chosen):
             pieces.append((lists.blocks[number], own.start + chosen))
             rows.append(row[chosen])
-    rests = list(blocks.map(partial(_rest, is_taken=is_taken), pieces))
     row = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    rest = _Rest.joined(rests)
+    dtype = np.int16 if lists.width < 1 << 15 else np.int32
+    rest = _Rest.joined(list(blocks.map(partial(_rest, is_taken=is_taken, dtype=dtype), pieces)), dtype)
     # Every listed pair has a draw of its own, numbered by source id and then by target id.
     before = np.cumsum(ranking.listed, dtype=np.int64) - ranking.listed
-    draws = before[row][:, None] + rest.number
+    draws = before[row], rest.number
     matches = Matches(lists.source[row], rest.target, rest.score, np.zeros(len(row), dtype=bool))
     found = one_to_one(matches, random_seed=random_seed, draws=draws)
     at, column = np.nonzero((rest.target == found[:, None]) & (rest.target >= 0))
@@ -130,31 +130,38 @@ class _Rest:
 
     target: npt.NDArray[np.int32]
     score: Scores
-    place: npt.NDArray[np.int32]
+    place: npt.NDArray[np.integer[Any]]
     """The place of each target in the whole list."""
-    number: npt.NDArray[np.int32]
+    number: npt.NDArray[np.integer[Any]]
     """The place that each target would have if the whole list were ordered by target id."""
 
     @classmethod
-    def joined(cls, rests: list[_Rest]) -> _Rest:
-        width = max((rest.target.shape[1] for rest in rests), default=0)
-        rows = sum(len(rest.target) for rest in rests)
-        target, place, number = (np.full((rows, width), -1, dtype=np.int32) for _ in range(3))
-        score = np.full((rows, width), -np.inf, dtype=np.float32)
+    def joined(cls, rests: list[_Rest], dtype: type[np.integer[Any]]) -> _Rest:
+        """All rests in one, which are taken out of the list: together they may be the largest arrays here."""
+        shape = (
+            sum(len(rest.target) for rest in rests),
+            max((rest.target.shape[1] for rest in rests), default=0),
+        )
+        found = cls(
+            np.full(shape, -1, dtype=np.int32),
+            np.full(shape, -np.inf, dtype=np.float32),
+            np.full(shape, -1, dtype=dtype),
+            np.full(shape, -1, dtype=dtype),
+        )
+        rests.reverse()
         first = 0
-        for rest in rests:
+        while rests:
+            rest = rests.pop()
             own = slice(first, first + len(rest.target)), slice(rest.target.shape[1])
-            target[own], score[own], place[own], number[own] = (
-                rest.target,
-                rest.score,
-                rest.place,
-                rest.number,
-            )
+            found.target[own], found.score[own] = rest.target, rest.score
+            found.place[own], found.number[own] = rest.place, rest.number
             first += len(rest.target)
-        return cls(target, score, place, number)
+        return found
 
 
-def _rest(piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_]) -> _Rest:
+def _rest(
+    piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_], dtype: type[np.integer[Any]]
+) -> _Rest:
     """Some lists of a block without the targets that are taken."""
     matches, rows = piece
     target, score = matches.target[rows], matches.score[rows]
@@ -170,13 +177,13 @@ def _rest(piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_]) -> _R
         return found
 
     by_id = np.argsort(target, axis=1)
-    number = np.empty(target.shape, dtype=np.int32)
-    np.put_along_axis(number, by_id, np.arange(target.shape[1], dtype=np.int32)[None], axis=1)
+    number = np.empty(target.shape, dtype=dtype)
+    np.put_along_axis(number, by_id, np.arange(target.shape[1], dtype=dtype)[None], axis=1)
     # Empty places have target -1 and sort first, so they must not be counted.
-    number -= (target < 0).sum(axis=1, dtype=np.int32)[:, None]
+    number -= (target < 0).sum(axis=1, dtype=dtype)[:, None]
     return _Rest(
         compact(target[row, place], -1),
         compact(score[row, place], -np.inf),
-        compact(place.astype(np.int32), -1),
+        compact(place.astype(dtype), -1),
         compact(number[row, place], -1),
     )

@@ -20,13 +20,15 @@ from divea.types import Ids, Matches
 _ROWS = 1 << 12
 """Rows of a block."""
 
-_DRAWS = 1 << 16
+_DRAWS = 1 << 14
 """Draws that are made together."""
 
 Rows = npt.NDArray[np.int64]
+Numbering = tuple[Rows, npt.NDArray[np.integer[Any]]]
+"""The number of each row's first draw, and how far the draw of each of its pairs is from that one."""
 
 
-def assign_greedily(matches: Matches, random_seed: list[int], draws: Rows | None = None) -> Ids:
+def assign_greedily(matches: Matches, random_seed: list[int], draws: Numbering | None = None) -> Ids:
     """The target assigned to each row, -1 for none.
 
     Parameters
@@ -34,8 +36,7 @@ def assign_greedily(matches: Matches, random_seed: list[int], draws: Rows | None
     random_seed
         The random seed of the draws: every listed pair has one, and the lower one wins if scores are equal.
     draws
-        The number of each pair's draw, in the shape of the lists; None numbers the listed pairs in the order
-        of source ids and targets.
+        The number of each pair's draw; None numbers the listed pairs in the order of source ids and targets.
 
     Examples
     --------
@@ -131,8 +132,8 @@ class _Proposals:
 class _Lists:
     """The listed pairs of every row, in the order in which it proposes."""
 
-    def __init__(self, matches: Matches, random_seed: list[int], draws: Rows | None):
-        self._source, self._random_seed, self._numbers = matches.source, random_seed, draws
+    def __init__(self, matches: Matches, random_seed: list[int], draws: Numbering | None):
+        self._source, self._random_seed, self._numbering = matches.source, random_seed, draws
         self.target = np.ascontiguousarray(matches.target)
         self.score = np.ascontiguousarray(matches.score)
         self.width = self.target.shape[1]
@@ -182,44 +183,74 @@ class _Lists:
             target = self.target[own]
             # nan sorts after everything else, so empty places come last.
             descending = np.where(target >= 0, -self.score[own], np.nan)
-            self._order[own] = np.lexsort((draws[own], descending))
+            self._order[own] = np.lexsort((draws.of(own), descending))
 
-        draws = self._draws  # made once, before there are threads
+        draws = self._draws
+        draws.make(rows)  # before there are threads
         for_row_blocks(order, len(rows), _ROWS)
         self._is_ordered[rows] = True
 
     def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
         """The draws of the proposals that rows make in their given turns."""
-        return self._draws.take(self._flat(rows, turn))
+        self._draws.make(rows)
+        return self._draws.of(rows, self._flat(rows, turn) - rows * self.width)
 
     @cached_property
-    def _draws(self) -> npt.NDArray[np.float64]:
-        """The draw of every pair."""
-        numbers = _numbers(self._source, self.target) if self._numbers is None else self._numbers
-        draws = np.empty(self.target.shape)
+    def _draws(self) -> _Draws:
+        return _Draws(self._numbering or _numbered(self._source, self.target), self._random_seed)
+
+
+class _Draws:
+    """The draws of the rows that need any, which are usually few."""
+
+    def __init__(self, numbering: Numbering, random_seed: list[int]):
+        self._first, self._offset = numbering
+        self._random_seed = random_seed
+        self._place = np.full(len(self._first), -1, dtype=np.int32)
+        """Where the draws of a row are in `_made`, -1 for nowhere."""
+        self._made = np.empty((0, self._offset.shape[1]))
+        self._count = 0
+
+    def make(self, rows: Rows) -> None:
+        """Make the draws of some rows, unless they are made already."""
+        new = np.unique(rows[self._place[rows] < 0])
+        if not len(new):
+            return
         # Draws come in chunks, and the numbers of a row are consecutive: in this order, a chunk is needed by
         # few blocks of rows, whatever the order of the rows.
-        by_number = np.argsort(numbers.max(axis=1))
+        new = new[np.argsort(self._first[new])]
+        before, self._count = self._count, self._count + len(new)
+        if self._count > len(self._made):
+            room = min(2 * self._count, len(self._place))
+            made, self._made = self._made[:before], np.empty((room, self._made.shape[1]))
+            self._made[:before] = made
+        self._place[new] = np.arange(before, self._count)
 
         def fill(block: slice) -> None:
-            rows = by_number[block]
-            draws[rows] = _draws_with(numbers[rows], self._random_seed)
+            own = new[block]
+            numbers = self._first[own][:, None] + self._offset[own]
+            self._made[self._place[own]] = _draws_with(numbers, self._random_seed)
 
-        for_row_blocks(fill, len(draws), _ROWS)
-        return draws
+        for_row_blocks(fill, len(new), _ROWS)
+
+    def of(self, rows: Rows, column: Rows | None = None) -> npt.NDArray[np.float64]:
+        """The draws of some rows, which are made; all of each row, or the one in a column."""
+        place = self._place[rows]
+        found: npt.NDArray[np.float64] = self._made[place] if column is None else self._made[place, column]
+        return found
 
 
-def _numbers(source: Ids, target: npt.NDArray[np.int32]) -> Rows:
-    """The number of each listed pair in the order of source ids and targets, whatever the order of rows."""
+def _numbered(source: Ids, target: npt.NDArray[np.int32]) -> Numbering:
+    """The numbers of the listed pairs in the order of source ids and targets, whatever the order of rows."""
     listed = (target >= 0).sum(axis=1)
     by_source = np.argsort(source, kind="stable")
     first = np.empty(len(listed), dtype=np.int64)
     first[by_source] = np.cumsum(listed[by_source]) - listed[by_source]
     # Empty places have target -1 and sort first, so they must not be counted.
-    place = np.arange(target.shape[1]) - (target.shape[1] - listed)[:, None]
-    numbers = np.empty(target.shape, dtype=np.int64)
-    np.put_along_axis(numbers, np.argsort(target, axis=1), first[:, None] + place, axis=1)
-    return numbers
+    place = np.arange(target.shape[1], dtype=np.int32) - (target.shape[1] - listed)[:, None].astype(np.int32)
+    offset = np.empty(target.shape, dtype=np.int32)
+    np.put_along_axis(offset, np.argsort(target, axis=1), place, axis=1)
+    return first, offset
 
 
 def _draws_with(numbers: Rows, random_seed: list[int]) -> npt.NDArray[np.float64]:

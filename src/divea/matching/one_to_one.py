@@ -6,21 +6,18 @@ The greedy method is fast and deterministic up to ties; the Hungarian method of 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from divea.errors import InputError
-from divea.matching.greedy import assign_greedily
+from divea.matching.greedy import Numbering, assign_greedily
 from divea.types import Ids, Matches
 
 _SALT = 0x1_70_1
 
 _METHODS = ("greedy", "hungarian")
 
-Numbers = npt.NDArray[np.int64]
-
 
 def one_to_one(
-    matches: Matches, method: str = "greedy", *, random_seed: int = 0, draws: Numbers | None = None
+    matches: Matches, method: str = "greedy", *, random_seed: int = 0, draws: Numbering | None = None
 ) -> Ids:
     """The target assigned to each row of `matches`, -1 for none; no target is assigned twice.
 
