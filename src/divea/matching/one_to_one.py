@@ -32,8 +32,9 @@ def one_to_one(
     random_seed
         Decides between equal scores.
     draws
-        The number of each pair's draw, if `matches` are only a part of the lists; greedy only. None numbers
-        the listed pairs in the order of source ids and targets.
+        The number of each row's first draw, and how far the draw of each of its pairs is from that one, if
+        `matches` are only a part of the lists; greedy only. None numbers the listed pairs in the order of
+        source ids and targets.
 
     Examples
     --------
