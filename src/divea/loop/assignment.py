@@ -8,6 +8,7 @@ and `matching.one_to_one` assigns the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -113,8 +114,9 @@ def _assign_rest(
             pieces.append((lists.blocks[number], own.start + chosen))
             rows.append(row[chosen])
     row = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    dtype = np.int16 if lists.width < 1 << 15 else np.int32
-    rest = _Rest.joined(list(blocks.map(partial(_rest, is_taken=is_taken, dtype=dtype), pieces)), dtype)
+    rest = _Rest.empty(len(row), lists.width)
+    work = partial(_rest, is_taken=is_taken, dtype=rest.place.dtype)
+    rest.fill(blocks.map(work, pieces))
     # Every listed pair has a draw of its own, numbered by source id and then by target id.
     before = np.cumsum(ranking.listed, dtype=np.int64) - ranking.listed
     draws = before[row], rest.number
@@ -136,32 +138,27 @@ class _Rest:
     """The place that each target would have if the whole list were ordered by target id."""
 
     @classmethod
-    def joined(cls, rests: list[_Rest], dtype: type[np.integer[Any]]) -> _Rest:
-        """All rests in one, which are taken out of the list: together they may be the largest arrays here."""
-        shape = (
-            sum(len(rest.target) for rest in rests),
-            max((rest.target.shape[1] for rest in rests), default=0),
+    def empty(cls, rows: int, width: int) -> _Rest:
+        """Room for so many lists. It may be the largest array here, so places are as small as possible."""
+        dtype = np.min_scalar_type(-1 - width)
+        return cls(
+            np.full((rows, width), -1, dtype=np.int32),
+            np.full((rows, width), -np.inf, dtype=np.float32),
+            np.full((rows, width), -1, dtype=dtype),
+            np.full((rows, width), -1, dtype=dtype),
         )
-        found = cls(
-            np.full(shape, -1, dtype=np.int32),
-            np.full(shape, -np.inf, dtype=np.float32),
-            np.full(shape, -1, dtype=dtype),
-            np.full(shape, -1, dtype=dtype),
-        )
-        rests.reverse()
+
+    def fill(self, rests: Iterable[_Rest]) -> None:
+        """Put other rests into the rows, one after the other."""
         first = 0
-        while rests:
-            rest = rests.pop()
+        for rest in rests:
             own = slice(first, first + len(rest.target)), slice(rest.target.shape[1])
-            found.target[own], found.score[own] = rest.target, rest.score
-            found.place[own], found.number[own] = rest.place, rest.number
+            self.target[own], self.score[own] = rest.target, rest.score
+            self.place[own], self.number[own] = rest.place, rest.number
             first += len(rest.target)
-        return found
 
 
-def _rest(
-    piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_], dtype: type[np.integer[Any]]
-) -> _Rest:
+def _rest(piece: tuple[Matches, Rows], *, is_taken: npt.NDArray[np.bool_], dtype: np.dtype[Any]) -> _Rest:
     """Some lists of a block without the targets that are taken."""
     matches, rows = piece
     target, score = matches.target[rows], matches.score[rows]
