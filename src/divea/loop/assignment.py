@@ -122,7 +122,9 @@ def _assign_rest(
     draws = before[row], rest.number
     matches = Matches(lists.source[row], rest.target, rest.score, np.zeros(len(row), dtype=bool))
     found = one_to_one(matches, random_seed=random_seed, draws=draws)
-    at, column = np.nonzero((rest.target == found[:, None]) & (rest.target >= 0))
+    is_found = rest.target == found[:, None]
+    is_found &= (found >= 0)[:, None]
+    at, column = np.nonzero(is_found)
     return row[at], found[at], rest.place[at, column].astype(np.int64), rest.score[at, column]
 
 
