@@ -21,7 +21,7 @@ NOT_RUN = {
     r"features\.(given|encoder)\.": "needs files of vectors, or a text encoder",
     r"\.\./shared|divea reproduce|dbp15k/|info zh_en": "reads data sets that are not in the repository",
     r"\bPAIR\b|\bRUN\b|\bNAME\b|\bOUT\b|\bTASK\b|\bLABEL\b|--entities [NX]\b": "holds a placeholder",
-    r"^/usr/bin/time|--entities \d{7,}": "takes minutes",
+    r"^/usr/bin/time|--entities \d{7,}|align .*-n \d{3,}": "takes minutes",
     r"^pip install ": "changes the environment",
 }
 """Commands that are parsed and not run, by a pattern, with the reason."""
