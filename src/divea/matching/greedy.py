@@ -137,9 +137,11 @@ class _Lists:
         self.target = np.ascontiguousarray(matches.target)
         self.score = np.ascontiguousarray(matches.score)
         self.width = self.target.shape[1]
-        self._order = np.empty(0, dtype=np.int16)
-        """The places of a row in the order of proposals, for the rows of `_is_ordered`."""
-        self._is_ordered = np.zeros(len(matches), dtype=bool)
+        self._place = np.full(len(matches), -1, dtype=np.int32)
+        """Where the order of a row is in `_order`, -1 for rows that propose in the order of their list."""
+        # There is room for all rows. The system provides memory for those that are written alone.
+        self._order = np.empty(self.target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
+        self._ordered = 0
         is_unsorted = np.zeros(len(matches), dtype=bool)
 
         def check(block: slice) -> None:
@@ -155,7 +157,7 @@ class _Lists:
         place = self._flat(rows, turn)
         score = self.score.take(place)
         # A row that proposes in list order must be put in order by draws if the next score is the same.
-        later = np.flatnonzero((turn + 1 < self.width) & ~self._is_ordered[rows])
+        later = np.flatnonzero((turn + 1 < self.width) & (self._place[rows] < 0))
         following = place[later] + 1
         is_tied = (self.score.take(following) == score[later]) & (self.target.take(following) >= 0)
         if is_tied.any():
@@ -167,28 +169,28 @@ class _Lists:
     def _flat(self, rows: Rows, turn: Rows) -> Rows:
         """The place of a proposal in the flattened lists."""
         first = rows * self.width
-        if not len(self._order):
+        if not self._ordered:
             return first + turn
-        return first + np.where(self._is_ordered[rows], self._order.take(first + turn), turn)
+        place = self._place[rows]
+        return first + np.where(place >= 0, self._order[place, turn], turn)
 
     def _put_in_order(self, rows: Rows) -> None:
         """Order the pairs of some rows by score, equal ones by their draws."""
         if not len(rows):
             return
-        if not len(self._order):
-            self._order = np.empty(self.target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
+        before, self._ordered = self._ordered, self._ordered + len(rows)
+        self._place[rows] = np.arange(before, self._ordered)
 
         def order(block: slice) -> None:
             own = rows[block]
             target = self.target[own]
             # nan sorts after everything else, so empty places come last.
             descending = np.where(target >= 0, -self.score[own], np.nan)
-            self._order[own] = np.lexsort((draws.of(own), descending))
+            self._order[self._place[own]] = np.lexsort((draws.of(own), descending))
 
         draws = self._draws
         draws.make(rows)  # before there are threads
         for_row_blocks(order, len(rows), _ROWS)
-        self._is_ordered[rows] = True
 
     def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
         """The draws of the proposals that rows make in their given turns."""
@@ -208,7 +210,8 @@ class _Draws:
         self._random_seed = random_seed
         self._place = np.full(len(self._first), -1, dtype=np.int32)
         """Where the draws of a row are in `_made`, -1 for nowhere."""
-        self._made = np.empty((0, self._offset.shape[1]))
+        # There is room for all rows. The system provides memory for those that are written alone.
+        self._made = np.empty(self._offset.shape)
         self._count = 0
 
     def make(self, rows: Rows) -> None:
@@ -220,10 +223,6 @@ class _Draws:
         # few blocks of rows, whatever the order of the rows.
         new = new[np.argsort(self._first[new])]
         before, self._count = self._count, self._count + len(new)
-        if self._count > len(self._made):
-            room = min(2 * self._count, len(self._place))
-            made, self._made = self._made[:before], np.empty((room, self._made.shape[1]))
-            self._made[:before] = made
         self._place[new] = np.arange(before, self._count)
 
         def fill(block: slice) -> None:
