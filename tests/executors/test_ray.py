@@ -243,7 +243,10 @@ job = replace(small_jobs()[0], threads=3, memory=1 << 40)  # more than this mach
 run_jobs(executor, Path(sys.argv[1]), [job])
 
 def sockets(process):
-    return {os.readlink(file) for file in Path("/proc", process, "fd").iterdir() if file.is_symlink()}
+    try:
+        return {os.readlink(file) for file in Path("/proc", process, "fd").iterdir() if file.is_symlink()}
+    except FileNotFoundError:  # the process, or the file, was there for a moment only
+        return set()
 
 def children(process):
     return Path("/proc", process, "task", process, "children").read_text().split()
