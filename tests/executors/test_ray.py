@@ -230,6 +230,7 @@ def in_new_process(script, *arguments):
 
 OWN_CLUSTER = """
 import os, sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from divea.executors.ray import Ray
@@ -243,10 +244,12 @@ job = replace(small_jobs()[0], threads=3, memory=1 << 40)  # more than this mach
 run_jobs(executor, Path(sys.argv[1]), [job])
 
 def sockets(process):
-    try:
-        return {os.readlink(file) for file in Path("/proc", process, "fd").iterdir() if file.is_symlink()}
-    except FileNotFoundError:  # the process, or the file, was there for a moment only
-        return set()
+    found = set()
+    with suppress(FileNotFoundError):  # the process was there for a moment only
+        for file in Path("/proc", process, "fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.add(os.readlink(file))
+    return found
 
 def children(process):
     return Path("/proc", process, "task", process, "children").read_text().split()
