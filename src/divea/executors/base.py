@@ -159,7 +159,7 @@ class Executor(ABC):
         threads
             The threads of each job.
         rehearsal
-            What a process may do that waits for its first job.
+            A tiny job, for processes that wait for their first real one.
         """
         return
 

@@ -137,11 +137,8 @@ class _Lists:
         self.target = np.ascontiguousarray(matches.target)
         self.score = np.ascontiguousarray(matches.score)
         self.width = self.target.shape[1]
-        self._place = np.full(len(matches), -1, dtype=np.int32)
-        """Where the order of a row is in `_order`, -1 for rows that propose in the order of their list."""
-        # There is room for all rows. The system provides memory for those that are written alone.
-        self._order = np.empty(self.target.shape, dtype=np.int16 if self.width < 1 << 15 else np.int32)
-        self._ordered = 0
+        self._order = _SomeRows(self.target.shape, np.int16 if self.width < 1 << 15 else np.int32)
+        """The places of a row in the order of proposals, for rows that do not propose in list order."""
         is_unsorted = np.zeros(len(matches), dtype=bool)
 
         def check(block: slice) -> None:
@@ -157,7 +154,7 @@ class _Lists:
         place = self._flat(rows, turn)
         score = self.score.take(place)
         # A row that proposes in list order must be put in order by draws if the next score is the same.
-        later = np.flatnonzero((turn + 1 < self.width) & (self._place[rows] < 0))
+        later = np.flatnonzero((turn + 1 < self.width) & ~self._order.has(rows))
         following = place[later] + 1
         is_tied = (self.score.take(following) == score[later]) & (self.target.take(following) >= 0)
         if is_tied.any():
@@ -168,25 +165,20 @@ class _Lists:
 
     def _flat(self, rows: Rows, turn: Rows) -> Rows:
         """The place of a proposal in the flattened lists."""
-        first = rows * self.width
-        if not self._ordered:
-            return first + turn
-        place = self._place[rows]
-        return first + np.where(place >= 0, self._order[place, turn], turn)
+        return rows * self.width + np.where(self._order.has(rows), self._order.at(rows, turn), turn)
 
     def _put_in_order(self, rows: Rows) -> None:
         """Order the pairs of some rows by score, equal ones by their draws."""
         if not len(rows):
             return
-        before, self._ordered = self._ordered, self._ordered + len(rows)
-        self._place[rows] = np.arange(before, self._ordered)
+        self._order.add(rows)
 
         def order(block: slice) -> None:
             own = rows[block]
             target = self.target[own]
             # nan sorts after everything else, so empty places come last.
             descending = np.where(target >= 0, -self.score[own], np.nan)
-            self._order[self._place[own]] = np.lexsort((draws.of(own), descending))
+            self._order.put(own, np.lexsort((draws.of(own), descending)))
 
         draws = self._draws
         draws.make(rows)  # before there are threads
@@ -195,48 +187,80 @@ class _Lists:
     def draws_at(self, rows: Rows, turn: Rows) -> npt.NDArray[np.float64]:
         """The draws of the proposals that rows make in their given turns."""
         self._draws.make(rows)
-        return self._draws.of(rows, self._flat(rows, turn) - rows * self.width)
+        return self._draws.at(rows, self._flat(rows, turn) - rows * self.width)
 
     @cached_property
     def _draws(self) -> _Draws:
         return _Draws(self._numbering or _numbered(self._source, self.target), self._random_seed)
 
 
+class _SomeRows:
+    """An array for some rows of the lists, usually few, that are added when they are needed.
+
+    It has room for all rows. The system provides memory for those alone that are written.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike):
+        self._place = np.full(shape[0], -1, dtype=np.int32)
+        """Where a row of the lists is in `_values`, -1 for nowhere."""
+        self._values = np.empty(shape, dtype)
+        self._count = 0
+
+    def has(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether each row was added."""
+        return self._place[rows] >= 0
+
+    def add(self, rows: Rows) -> None:
+        """Add distinct rows, whose values are to be put next."""
+        self._place[rows] = np.arange(self._count, self._count + len(rows))
+        self._count += len(rows)
+
+    def put(self, rows: Rows, values: npt.NDArray[Any]) -> None:
+        """Set the values of rows that were added."""
+        self._values[self._place[rows]] = values
+
+    def of(self, rows: Rows) -> npt.NDArray[Any]:
+        """The values of rows that were added."""
+        return self._values[self._place[rows]]
+
+    def at(self, rows: Rows, column: Rows) -> npt.NDArray[Any]:
+        """One value of each row; any value for rows that were not added."""
+        found: npt.NDArray[Any] = self._values[self._place[rows], column]
+        return found
+
+
 class _Draws:
-    """The draws of the rows that need any, which are usually few."""
+    """The draws of the rows that need any."""
 
     def __init__(self, numbering: Numbering, random_seed: list[int]):
         self._first, self._offset = numbering
         self._random_seed = random_seed
-        self._place = np.full(len(self._first), -1, dtype=np.int32)
-        """Where the draws of a row are in `_made`, -1 for nowhere."""
-        # There is room for all rows. The system provides memory for those that are written alone.
-        self._made = np.empty(self._offset.shape)
-        self._count = 0
+        self._made = _SomeRows(self._offset.shape, np.float64)
 
     def make(self, rows: Rows) -> None:
         """Make the draws of some rows, unless they are made already."""
-        new = np.unique(rows[self._place[rows] < 0])
+        new = np.unique(rows[~self._made.has(rows)])
         if not len(new):
             return
         # Draws come in chunks, and the numbers of a row are consecutive: in this order, a chunk is needed by
         # few blocks of rows, whatever the order of the rows.
         new = new[np.argsort(self._first[new])]
-        before, self._count = self._count, self._count + len(new)
-        self._place[new] = np.arange(before, self._count)
+        self._made.add(new)
 
         def fill(block: slice) -> None:
             own = new[block]
             numbers = self._first[own][:, None] + self._offset[own]
-            self._made[self._place[own]] = _draws_with(numbers, self._random_seed)
+            self._made.put(own, _draws_with(numbers, self._random_seed))
 
         for_row_blocks(fill, len(new), _ROWS)
 
-    def of(self, rows: Rows, column: Rows | None = None) -> npt.NDArray[np.float64]:
-        """The draws of some rows, which are made; all of each row, or the one in a column."""
-        place = self._place[rows]
-        found: npt.NDArray[np.float64] = self._made[place] if column is None else self._made[place, column]
-        return found
+    def of(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """All draws of each row; they must be made."""
+        return self._made.of(rows)
+
+    def at(self, rows: Rows, column: Rows) -> npt.NDArray[np.float64]:
+        """The draw of each row in a column; they must be made."""
+        return self._made.at(rows, column)
 
 
 def _numbered(source: Ids, target: npt.NDArray[np.int32]) -> Numbering:
